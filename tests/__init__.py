@@ -1,0 +1,1 @@
+"""Tests of duly. Packages only where tests import from each other: `tests.servers`."""

