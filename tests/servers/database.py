@@ -30,10 +30,8 @@ class Database:
 
     @classmethod
     def in_file(cls, path: Path) -> Self:
-        """A SQLite database in a new file, which exists though nothing was written."""
-        path.touch(
-            exist_ok=False
-        )  # an empty file is an empty database (SQLite, "File Format", 1.3)
+        """A SQLite database in a new file at *path*."""
+        path.touch(exist_ok=False)  # to SQLite, an empty file is an empty database
         return cls("sqlite", f"sqlite:///{path}")
 
     @property
@@ -44,7 +42,7 @@ class Database:
         return Path(self.url.removeprefix("sqlite:///"))
 
     def connect(self) -> Any:
-        """A new connection of the native driver (sqlite3, psycopg, PyMySQL); the caller closes it."""
+        """A new connection of sqlite3, psycopg or PyMySQL; the caller closes it."""
         if self.server is None:
             return sqlite3.connect(self.path)
         return self.server.connect(self.server.database_of(self.url))

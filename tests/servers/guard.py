@@ -2,9 +2,10 @@
 
     python -m tests.servers.guard DIRECTORY UID GID COMMAND...
 
-Prints the server's pid. Standard input is a pipe whose other end the owner holds: its end of file means
-that the owner is gone (also by SIGKILL), so the server is killed and DIRECTORY removed. When the server
-ends first, the guard ends with it and leaves DIRECTORY as it is: the owner may restart the server.
+Prints the server's pid. Standard input is a pipe whose other end the owner holds: its end of file
+means that the owner is gone (also by SIGKILL), so the server is killed and DIRECTORY removed. When
+the server ends first, the guard ends with it and leaves DIRECTORY as it is: the owner may restart
+the server.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m tests.servers.keeper SOCKET
 
-The session's process holds the other end of the keeper's standard input, so the servers are ended however
-the session ends: finished, interrupted by Ctrl-C, or killed. xdist workers find the keeper through an
-environment variable and ask it by a server's name; the first to ask waits for the start.
+The session's process holds the other end of the keeper's standard input, so the servers are ended
+however the session ends: finished, interrupted by Ctrl-C, or killed. xdist workers find the keeper
+through an environment variable and ask it by a server's name; the first to ask waits for the start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOCKET_VARIABLE = "DULY_TESTS_KEEPER"
 KINDS: dict[str, type[Server]] = {each.name: each for each in (PostgresServer, MariaDBServer)}
 
 
-# ------------------------------------------------------------------------------------- in the session
+# ----------------------------------------------------------------------------------- in the session
 
 
 class Keeper:
@@ -93,7 +93,7 @@ def _connect(path: str) -> socket.socket:
             return connection
 
 
-# -------------------------------------------------------------------------------------- in the keeper
+# ------------------------------------------------------------------------------------ in the keeper
 
 
 class _Kept:

@@ -97,9 +97,7 @@ class PostgresServer(Server):
         return signal.SIGINT  # the "fast" shutdown: clients are disconnected, data is flushed
 
     def _quick_signal(self) -> signal.Signals:
-        return (
-            signal.SIGQUIT
-        )  # the "immediate" shutdown: removes its shared memory, flushes nothing
+        return signal.SIGQUIT  # "immediate": removes its shared memory, flushes nothing
 
     def _answers(self) -> bool:
         try:

@@ -64,8 +64,10 @@ class Guarded:
 
     def __init__(self, command: Sequence[str], *, directory: Path, account: Account) -> None:
         self._guard = subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.guard"]
-            + [str(directory), str(account.uid), str(account.gid), *command],
+            [
+                *(sys.executable, "-m", "tests.servers.guard", str(directory)),
+                *(str(account.uid), str(account.gid), *command),
+            ],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -6,7 +6,6 @@ import os
 import random
 import secrets
 import shutil
-import signal
 import socket
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from tests.servers.processes import Account, Guarded
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Sequence
 
 START_SECONDS = 60
@@ -53,8 +53,8 @@ class Address:
 class Server(ABC):
     """One throw-away server.
 
-    `create()` makes and starts one that its caller owns and must `close()`; `at(address)` is a handle to
-    one that another process owns, good for everything but its life (`start`, `stop`, `kill`, `restart`).
+    `create()` makes and starts one that its caller owns and must `close()`. `at(address)` is a
+    handle to one that another process owns, good for everything but its life.
     """
 
     name: ClassVar[str]
@@ -73,7 +73,7 @@ class Server(ABC):
             UnavailableError: There is no such server program here.
         """
         cls.check_available()
-        # Not pytest's tmp_path: the server's account must reach it, and a socket's path must be short.
+        # Not pytest's tmp_path: the server's account must reach it, and a socket's path is short.
         directory = Path(tempfile.mkdtemp(prefix=f"duly-{cls.name}-"))
         try:
             account = Account.pick(cls.account_name)
@@ -98,10 +98,10 @@ class Server(ABC):
     def data(self) -> Path:
         return self.directory / "data"
 
-    # ------------------------------------------------------------------------------------------ life
+    # ----------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
-        """Starts it on its port and returns when it answers. The first start also sets the password."""
+        """Starts it on its port; returns when it answers."""
         self._require_ours()
         if self._process is not None:
             raise RuntimeError(f"{self.name} runs already")
@@ -143,7 +143,7 @@ class Server(ABC):
         self.start()
 
     def close(self) -> None:
-        """Ends it for good and removes its directory. Nothing in there is worth an orderly shutdown."""
+        """Ends it for good, in no order, and removes its directory."""
         self._require_ours()
         if self._process is not None:
             self._process.signal(self._quick_signal())
@@ -157,7 +157,7 @@ class Server(ABC):
         path = self.directory / "server.log"
         return "\n".join(path.read_text(errors="replace").splitlines()[-30:])
 
-    # ------------------------------------------------------------------------------------- databases
+    # ------------------------------------------------------------------------------------ databases
 
     def create_database(self) -> str:
         """Makes a new empty database; returns its URL."""
@@ -187,7 +187,7 @@ class Server(ABC):
     def drop(self, url: str) -> None:
         """Removes a database, whoever is still connected to it."""
 
-    # ------------------------------------------------------------------------- what each kind defines
+    # ----------------------------------------------------------------------- what each kind defines
 
     @classmethod
     @abstractmethod
@@ -214,7 +214,7 @@ class Server(ABC):
     @abstractmethod
     def _create(self, database: str) -> None: ...
 
-    # ---------------------------------------------------------------------------------------- helpers
+    # -------------------------------------------------------------------------------------- helpers
 
     def _require_ours(self) -> None:
         if not self._is_ours:
