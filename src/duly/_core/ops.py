@@ -1,0 +1,302 @@
+"""What a protocol may ask of the world, and what the world may answer or throw.
+
+A protocol is a generator: it yields an op and is sent the reply the op's docstring
+names, or one of the faults below is thrown into it. Ops decide nothing and hold no
+connection; a shell performs them (`_sync/shell.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from duly._core.occurrence import Occurrence
+from duly._core.states import Disposition, ErrorOrigin, Outcome
+
+FLOOR_US = 86_400_000_000
+"""One day in microseconds. No prune reaches an occurrence younger than twice this, so a
+claim younger than this need not look at the horizon (PROTOCOL 16). A constant of the
+release: a setting read from an old snapshot made second effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A person's order for a correction: who wants the second effect, and why."""
+
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One attempt, as the protocol sees it.
+
+    Attributes:
+        occurrence: What is to be done.
+        fingerprint: SHA-256 of the canonical payload, 32 bytes.
+        attempt_id: This attempt's UUIDv7.
+        looks_old: The caller's clock says that a prune may have passed the nominal time.
+            A hint only: the database's clock decides after the claim.
+        order: Set for a correction only.
+    """
+
+    occurrence: Occurrence
+    fingerprint: bytes
+    attempt_id: UUID
+    looks_old: bool
+    order: Order | None = None
+
+
+# Ops
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Open a transaction on duly's own connection. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockGuard:
+    """Take the guard row in shared mode, waiting for a prune under way. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHorizon:
+    """Read the job's horizon in a statement after the guard. Reply: int microseconds or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Insert the occurrence; waits for a rival's transaction. Reply: `Claimed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaim:
+    """Delete the row (and attempt) that this request's claim inserted. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Read the row that holds the key. Reply: `Standing` or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleCorrected:
+    """Check that the corrected occurrence is settled; a torn one becomes waived. Reply: bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHandler:
+    """Run the handler. Reply: `Returned` or `Raised`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Insert the applied attempt from the claimed row, if it is still ours.
+
+    Reply: bool, whether exactly one row was inserted.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit. Reply: bool, whether the database says that it committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Roll back, and say nothing if there is nothing to roll back. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Give the connection up and take a new one. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Sleep before trying again. Reply: bool, False if the time for it is used up.
+
+    Attributes:
+        settling: Spend the time kept for settling an unknown commit, not the caller's `wait`.
+    """
+
+    tries: int
+    settling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CountDuplicate:
+    """Count a refused start of a settled key, in a transaction of its own. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write the finished attempt's row, in a transaction of its own. Reply: None."""
+
+    outcome: Outcome
+    error: BaseException | None = None
+    origin: ErrorOrigin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldTorn:
+    """Settle the key as torn and write the torn attempt, together. Reply: None."""
+
+    error: BaseException | None = None
+
+
+Op: TypeAlias = (
+    Begin
+    | LockGuard
+    | ReadHorizon
+    | Claim
+    | Unclaim
+    | Explain
+    | SettleCorrected
+    | CallHandler
+    | Seal
+    | Commit
+    | Rollback
+    | Reconnect
+    | Backoff
+    | CountDuplicate
+    | Record
+    | HoldTorn
+)
+
+# Replies
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim found.
+
+    Attributes:
+        inserted: The key was free and is now ours, if we commit.
+        clock_us: The database's clock, read after the wait for the key.
+    """
+
+    inserted: bool
+    clock_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The row that holds a key.
+
+    Attributes:
+        sealed: An attempt row proves how it ended; an applied row without one is torn.
+        result: The stored result, canonical JSON text, or None.
+    """
+
+    disposition: Disposition
+    fingerprint: bytes | None
+    attempt_id: UUID | None
+    sealed: bool
+    recorded_us: int
+    result: str | None = None
+    reason: str | None = None
+
+
+class Transaction(Enum):
+    """What became of duly's transaction while the handler had it."""
+
+    OPEN = auto()
+    """It is ours and usable."""
+    ABORTED = auto()
+    """It is ours, but the database will only roll it back: an error was swallowed."""
+    REFUSED = auto()
+    """An attempt to end it, or the error that ended it, came out of the handler;
+    nothing landed."""
+    ENDED = auto()
+    """It is gone, and what ran after it may have landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler returned."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler raised.
+
+    Attributes:
+        contention: The error is one that the database asks to be tried again.
+        lost: The error is that the connection went away.
+        origin: Whose error it is.
+    """
+
+    error: BaseException
+    transaction: Transaction
+    contention: bool
+    lost: bool
+    origin: ErrorOrigin
+
+
+# Faults
+
+
+class Fault(Exception):
+    """Thrown into a protocol where a reply was expected."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Contention(Fault):
+    """The database rolled something back for another transaction's sake; try again."""
+
+
+class Lost(Fault):
+    """The connection is gone; nothing that was not committed survives."""
+
+
+class Unknown(Fault):
+    """The seal was sent and no clean reply came: committed or not, nobody knows."""
+
+    @property
+    def interrupted(self) -> bool:
+        """A signal or a cancellation, not the connection, took the reply away."""
+        return not isinstance(self.cause, Exception)
+
+
+class Interrupted(Fault):
+    """A signal or a cancellation arrived before the seal was sent."""
+
+
+class Refused(Fault):
+    """The database answered with an error that is neither contention nor a lost connection."""
+
+
+# The result
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How an attempt ended.
+
+    Attributes:
+        outcome: None where the key is settled, but not as applied.
+        standing: The row that holds the key, where one was read.
+        error: What failed, for `failed`, `busy` and `torn`.
+        horizon_us: The job's horizon, for `expired`.
+        unknown: The commit's fate could not be learnt within `wait`.
+    """
+
+    outcome: Outcome | None
+    standing: Standing | None = None
+    error: BaseException | None = None
+    origin: ErrorOrigin | None = None
+    horizon_us: int | None = None
+    unknown: bool = False
+
+
+Ops: TypeAlias = Generator[Op, Any, Report]

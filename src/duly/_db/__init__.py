@@ -1,0 +1,1 @@
+"""The only place that knows SQL, drivers and what a database's error codes mean."""

@@ -1,0 +1,49 @@
+"""Loads the named queries of one database, with tables qualified and binds spelt its way.
+
+Decides nothing at run time: a query's text is made once per (database, schema) and cached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from duly._db.dialects import Dialect
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_TABLE = re.compile(r"(?<!')\bduly_[a-z]\w*")
+_BIND = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+
+
+@cache
+def queries(dialect: Dialect, schema: str | None) -> Mapping[str, str]:
+    """Every named query of *dialect*, its tables qualified by *schema* where one is given.
+
+    An own file's query overrides the common one of that name.
+    """
+    named: dict[str, str] = {}
+    for stem in ("common", dialect.name):
+        text = files("duly._db").joinpath("sql", f"{stem}.sql").read_text("utf-8")
+        parts = _NAME.split(text)
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            named[name] = body
+    return {name: _render(body, dialect, schema) for name, body in named.items()}
+
+
+def qualify(text: str, dialect: Dialect, schema: str | None) -> str:
+    """Put *schema* before each table of duly's in *text*."""
+    if schema is None:
+        return text
+    mark = dialect.quote
+    prefix = mark + schema.replace(mark, mark * 2) + mark + "."
+    return _TABLE.sub(lambda found: prefix + found.group(), text)
+
+
+def _render(body: str, dialect: Dialect, schema: str | None) -> str:
+    text = _COMMENT.sub("", body).strip().replace("{now}", dialect.now_us)
+    escaped = text.replace("%", "%%") if dialect.paramstyle("x").startswith("%") else text
+    bound = _BIND.sub(lambda found: dialect.paramstyle(found.group(1)), escaped)
+    return qualify(bound, dialect, schema)

@@ -1,0 +1,1 @@
+"""One file per kind of connection; each performs what the shells ask, on that driver."""

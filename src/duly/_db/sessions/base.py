@@ -1,0 +1,206 @@
+"""What every kind of connection can do for a shell.
+
+A session wraps one open driver connection. It runs named queries, begins and ends duly's
+own transactions, and tells what became of one that a handler had. It decides nothing
+about occurrences, and it never commits or rolls back a transaction that a caller owns.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from uuid import UUID
+
+from duly._core.occurrence import Occurrence
+from duly._core.ops import Claimed, Standing, Transaction
+from duly._core.states import Disposition
+from duly._db.dialects import Dialect, ErrorKind
+from duly._db.queries import queries
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+def key_params(occurrence: Occurrence) -> dict[str, Any]:
+    """The four columns of a key, as binds."""
+    return {
+        "job": occurrence.job,
+        "nominal_us": occurrence.nominal_us,
+        "partition_key": occurrence.partition,
+        "correction": occurrence.correction,
+    }
+
+
+class Session(ABC):
+    """One driver connection, at duly's service.
+
+    Attributes:
+        raw: The driver's connection.
+        schema: The ledger's schema; every statement is qualified by it.
+    """
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(self, raw: Any, schema: str | None) -> None:
+        self.raw = raw
+        self.schema = schema
+        self.queries = queries(self.dialect, schema)
+
+    # Statements
+
+    def run(self, name: str, params: Params) -> Sequence[Row]:
+        """Run a named query and return its rows; none for one that returns none."""
+        cursor = self._execute(self.queries[name], params)
+        try:
+            return cursor.fetchall() if cursor.description is not None else ()
+        finally:
+            cursor.close()
+
+    def change(self, name: str, params: Params) -> int:
+        """Run a named statement and return how many rows it changed."""
+        cursor = self._execute(self.queries[name], params)
+        try:
+            return int(cursor.rowcount)
+        finally:
+            cursor.close()
+
+    def _execute(self, text: str, params: Params) -> Any:
+        cursor = self.raw.cursor()
+        try:
+            cursor.execute(text, params)
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
+
+    def has_table(self, name: str) -> bool:
+        """Whether the ledger's schema holds a table of that name."""
+        return bool(self.run("has_table", {"schema": self.schema, "name": name}))
+
+    def clock_us(self) -> int:
+        """The database's clock."""
+        return int(self.run("clock", {})[0][0])
+
+    def encode_id(self, attempt_id: UUID) -> Any:
+        """An attempt's id as this driver binds it."""
+        return attempt_id.bytes
+
+    def decode_id(self, value: Any) -> UUID | None:
+        """An attempt's id as this driver returns it."""
+        if value is None:
+            return None
+        return value if isinstance(value, UUID) else UUID(bytes=bytes(value))
+
+    # duly's own transaction
+
+    @abstractmethod
+    def begin(self, wait: float) -> None:
+        """Open a transaction; *wait* is in seconds."""
+
+    @abstractmethod
+    def claim(self, params: Params, wait: float) -> Claimed:
+        """Insert the occurrence's row, waiting at most about *wait* seconds for a rival."""
+
+    def lock_guard(self, wait: float) -> None:
+        """Take the guard row in shared mode (PROTOCOL 15)."""
+        rows = self.run("lock_guard", self.bounds(wait))
+        if not rows:
+            raise LookupError("duly_guard has no row")
+
+    def read_horizon(self, job: str) -> int | None:
+        """The job's horizon, in a statement after the guard."""
+        rows = self.run("read_horizon", {"job": job})
+        return None if not rows or rows[0][0] is None else int(rows[0][0])
+
+    def read_standing(self, occurrence: Occurrence) -> Standing | None:
+        """The row that holds the key, and whether its attempt proves it."""
+        rows = self.run("read_standing", key_params(occurrence))
+        if not rows:
+            return None
+        disposition, fingerprint, attempt_id, sealed, recorded_us, result, reason = rows[0]
+        return Standing(
+            Disposition(disposition),
+            None if fingerprint is None else bytes(fingerprint),
+            self.decode_id(attempt_id),
+            sealed is not None,
+            int(recorded_us),
+            result,
+            reason,
+        )
+
+    def hold_torn(self, params: Params) -> None:
+        """Settle a key as torn: a new row, or the claim that an implicit commit landed."""
+        if self._insert_torn(params) == 0:
+            self.change("turn_torn", params)
+
+    def _insert_torn(self, params: Params) -> int:
+        return self.change("hold_torn", params)
+
+    @abstractmethod
+    def arm(self) -> None:
+        """Before the handler: prevent, or make findable, an end of our transaction."""
+
+    @abstractmethod
+    def after_handler(self, error: BaseException | None) -> Transaction:
+        """After the handler: undo `arm` and tell what became of our transaction."""
+
+    @abstractmethod
+    def commit(self, wait: float) -> bool:
+        """Commit and return whether the database says that it committed."""
+
+    def rollback(self) -> None:
+        """Roll our transaction back, if there is one."""
+        self.raw.rollback()
+
+    def release(self) -> None:
+        """Undo what `begin` changed on the connection beyond the transaction."""
+        return
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Close the driver's connection without any farewell that could wait."""
+
+    # A caller's transaction
+
+    @abstractmethod
+    def require_transaction(self) -> None:
+        """Refuse a connection whose transaction could not carry a claim (PROTOCOL 11).
+
+        Raises:
+            NoTransaction: In autocommit with no transaction open, closed, or aborted.
+        """
+
+    @abstractmethod
+    def claim_in_caller(self, params: Params, wait: float) -> Claimed:
+        """Insert occurrence and attempt in the caller's transaction."""
+
+    def unclaim(self, params: Params) -> None:
+        """Delete what `claim_in_caller` inserted, and nothing else."""
+        self.change("unclaim", params)
+        self.change("unclaim_attempt", params)
+
+    def restore(self) -> None:
+        """Undo what a claim set for itself in the caller's transaction (PROTOCOL 12)."""
+        return
+
+    # Errors
+
+    def classify(self, error: BaseException) -> ErrorKind | None:
+        """What a driver's error means; None for an error that is not the driver's."""
+        return self.dialect.classify(error)
+
+    @staticmethod
+    def bounds(wait: float) -> dict[str, Any]:
+        """A wait as the binds `wait_ms` (never 0, which means no limit) and `wait_s`."""
+        return {
+            "wait_ms": str(max(1, math.ceil(wait * 1000))),
+            "wait_s": math.floor(wait) if wait >= 1 else (1 if wait > 0.5 else 0),
+        }
+
+
+def host_clock_us() -> int:
+    """This host's clock in microseconds; SQLite's own clock is the same one."""
+    return time.time_ns() // 1000

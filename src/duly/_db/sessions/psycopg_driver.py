@@ -1,0 +1,152 @@
+"""Sessions on psycopg 3.
+
+COMMIT before the seal is refused by a deferred foreign key; what a ROLLBACK by the handler
+hides is found by the seal, and in an aborted transaction by a transaction-local
+application_name, whose end the server reports to the client unasked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from duly._core.occurrence import Occurrence
+from duly._core.ops import Claimed, Transaction
+from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
+from duly._db.sessions.base import Params, Session, key_params
+from duly.errors import NoTransaction
+
+
+class PsycopgSession(Session):
+    """One psycopg connection."""
+
+    dialect: ClassVar[Dialect] = POSTGRESQL
+    raw: psycopg.Connection[Any]
+
+    def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
+        super().__init__(raw, schema)
+        self._sentinel: str | None = None
+        self._claimed: Params | None = None
+        self._was_autocommit = False
+        self._wait_before: str | None = None
+
+    def _execute(self, text: str, params: Params) -> Any:
+        # The plain cursor, whatever row factory the user gave the connection.
+        cursor = psycopg.Cursor(self.raw)
+        try:
+            return cursor.execute(text, params)
+        except BaseException:
+            cursor.close()
+            raise
+
+    def encode_id(self, attempt_id: UUID) -> UUID:
+        return attempt_id
+
+    def begin(self, wait: float) -> None:
+        if self.raw.info.transaction_status is not TransactionStatus.IDLE:
+            self.raw.rollback()
+        if self.raw.autocommit:
+            self.raw.autocommit = False
+            self._was_autocommit = True
+        self._sentinel = self._claimed = None
+
+    def claim(self, params: Params, wait: float) -> Claimed:
+        sentinel = f"duly {params['attempt_id']}"
+        rows = self.run("claim", {**params, **self.bounds(wait), "sentinel": sentinel})
+        # A pooler in between may keep application_name to itself; then it proves nothing.
+        reported = self.raw.info.parameter_status("application_name") == sentinel
+        self._sentinel = sentinel if reported else None
+        self._claimed = params
+        return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
+
+    def arm(self) -> None:
+        """Nothing to do: the foreign key is the guard."""
+
+    def after_handler(self, error: BaseException | None) -> Transaction:
+        status = self.raw.info.transaction_status
+        refused = error is not None and self.classify(error) is ErrorKind.SEAL_MISSING
+        ended = Transaction.REFUSED if refused else Transaction.ENDED
+        match status:
+            case TransactionStatus.IDLE:
+                return ended
+            case TransactionStatus.INTRANS if error is None:
+                return Transaction.OPEN  # the seal decides
+            case TransactionStatus.INTRANS:
+                return Transaction.OPEN if self._is_ours() else ended
+            case TransactionStatus.INERROR if self._sentinel is not None:
+                name = self.raw.info.parameter_status("application_name")
+                return Transaction.ABORTED if name == self._sentinel else ended
+            case _:
+                return Transaction.ABORTED
+
+    def _is_ours(self) -> bool:
+        try:
+            return self._claimed is not None and bool(self.run("confirm", self._claimed))
+        except psycopg.Error:
+            return True  # the connection went away just now; nothing of ours was committed
+
+    def commit(self, wait: float) -> bool:
+        if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
+            return False
+        # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.
+        cursor = psycopg.Cursor(self.raw)
+        try:
+            cursor.execute("COMMIT", prepare=False)
+            return cursor.statusmessage == "COMMIT"
+        finally:
+            cursor.close()
+
+    def rollback(self) -> None:
+        self.raw.rollback()
+
+    def release(self) -> None:
+        if self._was_autocommit and not self.raw.closed:
+            self.raw.autocommit = True
+            self._was_autocommit = False
+
+    def kill(self) -> None:
+        self.raw.close()
+
+    def require_transaction(self) -> None:
+        if self.raw.closed:
+            raise NoTransaction("duly.claim: the psycopg connection is closed: open a new one")
+        status = self.raw.info.transaction_status
+        if self.raw.autocommit and status is TransactionStatus.IDLE:
+            raise NoTransaction(
+                "duly.claim: this psycopg connection is in autocommit mode with no transaction"
+                " open, so the claim and your change would commit apart: use"
+                " `with connection.transaction():`, or autocommit=False"
+            )
+        if status is TransactionStatus.INERROR:
+            raise NoTransaction(
+                "duly.claim: the transaction is already aborted by an earlier error: roll it"
+                " back and begin again"
+            )
+
+    def claim_in_caller(self, params: Params, wait: float) -> Claimed:
+        restore = self._wait_before
+        rows = self.run(
+            "claim_in_caller", {**params, **self.bounds(wait), "restore": restore}
+        )
+        self._wait_before = None
+        clock_us = rows[0][0]
+        return Claimed(clock_us is not None, int(clock_us or 0))
+
+    def lock_guard(self, wait: float) -> None:
+        rows = self.run("lock_guard", self.bounds(wait))
+        if not rows:
+            raise LookupError("duly_guard has no row")
+        if self._wait_before is None:
+            self._wait_before = rows[0][0]
+
+    def restore(self) -> None:
+        if self._wait_before is not None:
+            self.run("restore_wait", {"restore": self._wait_before})
+            self._wait_before = None
+
+    def confirm(self, occurrence: Occurrence, attempt_id: UUID) -> bool:
+        """Whether the claim is still in this transaction."""
+        return bool(self.run("confirm", {**key_params(occurrence), "attempt_id": attempt_id}))

@@ -1,0 +1,135 @@
+"""Sessions on PyMySQL, for MariaDB.
+
+MariaDB has no deferred constraint, and DDL commits by itself: a savepoint taken before the
+handler is the sentinel that tells afterwards whether our transaction is still there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pymysql
+from pymysql.constants import SERVER_STATUS
+
+from duly._core.ops import Claimed, Transaction
+from duly._db.dialects import MARIADB, Dialect, ErrorKind
+from duly._db.sessions.base import Params, Session
+from duly.errors import NoTransaction, UnsafeStorage
+
+_NO_SAVEPOINT = 1305
+_DEADLOCK = 1213
+
+
+class PyMysqlSession(Session):
+    """One PyMySQL connection."""
+
+    dialect: ClassVar[Dialect] = MARIADB
+    raw: pymysql.connections.Connection[Any]
+
+    def __init__(self, raw: pymysql.connections.Connection[Any], schema: str | None) -> None:
+        super().__init__(raw, schema)
+        self._was_autocommit = False
+
+    def _execute(self, text: str, params: Params) -> Any:
+        # The plain cursor, whatever cursor class the user gave the connection.
+        cursor = pymysql.cursors.Cursor(self.raw)
+        try:
+            cursor.execute(text, params)
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
+
+    def begin(self, wait: float) -> None:
+        if self.raw.get_autocommit():
+            self.raw.autocommit(False)
+            self._was_autocommit = True
+
+    def claim(self, params: Params, wait: float) -> Claimed:
+        try:
+            rows = self.run("claim", {**params, **self.bounds(wait)})
+        except pymysql.err.IntegrityError as error:
+            if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                raise
+            return Claimed(False, 0)
+        clock_us, sql_mode = rows[0]
+        self._require_strict(str(sql_mode))
+        return Claimed(True, int(clock_us))
+
+    def _require_strict(self, sql_mode: str) -> None:
+        if "STRICT_TRANS_TABLES" in sql_mode or "STRICT_ALL_TABLES" in sql_mode:
+            return
+        raise UnsafeStorage(
+            f"this session's sql_mode ({sql_mode or 'empty'}) is not strict, so MariaDB would store"
+            " truncated values without an error: add STRICT_TRANS_TABLES to sql_mode",
+            sql_mode=sql_mode,
+        )
+
+    def _insert_torn(self, params: Params) -> int:
+        try:
+            return self.change("hold_torn", params)
+        except pymysql.err.IntegrityError as error:
+            if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                raise
+            return 0
+
+    def arm(self) -> None:
+        self._plain("SAVEPOINT duly_sentinel")
+
+    def after_handler(self, error: BaseException | None) -> Transaction:
+        try:
+            self._plain("RELEASE SAVEPOINT duly_sentinel")
+        except pymysql.err.MySQLError as gone:
+            if gone.args and gone.args[0] == _NO_SAVEPOINT:
+                # A deadlock that came out of the handler took the whole transaction with it.
+                deadlock = error is not None and self._code(error) == _DEADLOCK
+                return Transaction.REFUSED if deadlock else Transaction.ENDED
+            return Transaction.ABORTED  # the connection went away; nothing of ours was committed
+        return Transaction.OPEN
+
+    def _code(self, error: BaseException) -> Any:
+        from duly._db.dialects import code_text
+
+        return code_text(self.dialect, error)
+
+    def _plain(self, text: str) -> None:
+        with pymysql.cursors.Cursor(self.raw) as cursor:
+            cursor.execute(text)
+
+    def commit(self, wait: float) -> bool:
+        self.raw.commit()
+        return True
+
+    def release(self) -> None:
+        if self._was_autocommit and self.raw.open:
+            self.raw.autocommit(True)
+            self._was_autocommit = False
+
+    def kill(self) -> None:
+        self.raw._force_close()  # close() would send COM_QUIT and wait on a dead socket
+
+    def require_transaction(self) -> None:
+        if not self.raw.open:
+            raise NoTransaction("duly.claim: the PyMySQL connection is closed: open a new one")
+        if not self.raw.server_status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT:
+            return
+        in_transaction, _autocommit, _mode = self.run("in_transaction", {})[0]
+        if not in_transaction:
+            raise NoTransaction(
+                "duly.claim: this PyMySQL connection is in autocommit mode with no transaction"
+                " open, so the claim and your change would commit apart: call"
+                " connection.begin() first, and connection.commit() after your change"
+            )
+
+    def claim_in_caller(self, params: Params, wait: float) -> Claimed:
+        # The attempt first: an interruption between the two then leaves evidence of
+        # nothing, not a key without its attempt (PROTOCOL 10).
+        self.change("claim_attempt", params)
+        try:
+            claimed = self.claim(params, wait)
+        except UnsafeStorage:
+            self.unclaim(params)
+            raise
+        if not claimed.inserted:
+            self.change("unclaim_attempt", params)
+        return claimed

@@ -1,0 +1,141 @@
+"""Sessions on the standard library's sqlite3.
+
+A handler cannot end our transaction here: an authorizer denies it while it runs. What
+SQLite itself ends (disk full, INSERT OR ROLLBACK) is seen by `in_transaction`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from typing import Any, ClassVar
+
+from duly._core.ops import Claimed, Transaction
+from duly._db.dialects import SQLITE, Dialect, ErrorKind
+from duly._db.sessions.base import Params, Session, host_clock_us
+from duly.errors import NoTransaction
+
+_TRANSACTION = 22  # SQLITE_TRANSACTION; SAVEPOINT has its own code and passes
+_COMMIT_RETRY_S = 0.01
+
+
+class SqliteSession(Session):
+    """One sqlite3 connection."""
+
+    dialect: ClassVar[Dialect] = SQLITE
+    raw: sqlite3.Connection
+
+    def __init__(self, raw: sqlite3.Connection, schema: str | None) -> None:
+        super().__init__(raw, schema or "main")
+        self._was_autocommit = False
+        self._busy_timeout_ms: int | None = None
+
+    def _execute(self, text: str, params: Params) -> Any:
+        bound = {"now_us": host_clock_us(), **params}
+        return self.raw.execute(text, bound)
+
+    def clock_us(self) -> int:
+        return host_clock_us()
+
+    def begin(self, wait: float) -> None:
+        if self.raw.in_transaction:
+            self.raw.rollback()
+        if self.raw.isolation_level is None:
+            # In autocommit, whatever follows a lost transaction would commit by itself
+            # (PROTOCOL 2); so the driver's implicit transactions are on while we are here.
+            self.raw.isolation_level = "IMMEDIATE"
+            self._was_autocommit = True
+        if self._busy_timeout_ms is None:
+            self._busy_timeout_ms = self.raw.execute("PRAGMA busy_timeout").fetchone()[0]
+        self.raw.execute(f"PRAGMA busy_timeout = {max(1, int(wait * 1000))}")
+        # Deferred, a transaction that reads first fails at its first write, whatever the timeout.
+        self.raw.execute("BEGIN IMMEDIATE")
+
+    def claim(self, params: Params, wait: float) -> Claimed:
+        inserted = self.change("claim", params) == 1
+        return Claimed(inserted, host_clock_us())
+
+    def lock_guard(self, wait: float) -> None:
+        """Nothing to do: the write lock we hold keeps every prune out."""
+
+    def arm(self) -> None:
+        self.raw.set_authorizer(self._authorize)
+
+    def _authorize(self, action: int, *_details: Any) -> int:
+        if action == _TRANSACTION or not self.raw.in_transaction:
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK
+
+    def after_handler(self, error: BaseException | None) -> Transaction:
+        self.raw.set_authorizer(None)
+        if self.raw.in_transaction:
+            return Transaction.OPEN
+        if error is not None and self.classify(error) is not None:
+            # SQLite rolled back by itself and its error came out: while armed, no later
+            # statement could begin a transaction or run outside one.
+            return Transaction.REFUSED
+        return Transaction.ENDED
+
+    def commit(self, wait: float) -> bool:
+        if not self.raw.in_transaction:
+            return False
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                self.raw.execute("COMMIT")
+                return not self.raw.in_transaction
+            except sqlite3.OperationalError as error:
+                # A long reader can make COMMIT busy; the transaction stays open, so only
+                # the COMMIT is tried again.
+                busy = self.classify(error) is ErrorKind.CONTENTION
+                if not busy or time.monotonic() > deadline:
+                    if busy:
+                        self.rollback()
+                    raise
+                time.sleep(_COMMIT_RETRY_S)
+
+    def rollback(self) -> None:
+        if self.raw.in_transaction:
+            self.raw.execute("ROLLBACK")
+
+    def release(self) -> None:
+        self.raw.set_authorizer(None)
+        if self._was_autocommit:
+            self.raw.isolation_level = None
+            self._was_autocommit = False
+        if self._busy_timeout_ms is not None:
+            self.raw.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+
+    def kill(self) -> None:
+        self.raw.close()
+
+    def require_transaction(self) -> None:
+        try:
+            in_transaction = self.raw.in_transaction
+            explicit = self.raw.isolation_level is None
+        except sqlite3.ProgrammingError as error:
+            raise NoTransaction(f"duly.claim: the connection cannot be used: {error}") from error
+        # Python 3.12 and later: `autocommit=True` does not begin a transaction either.
+        explicit = explicit or getattr(self.raw, "autocommit", -1) is True
+        if explicit and not in_transaction:
+            raise NoTransaction(
+                "duly.claim: this sqlite3 connection is in autocommit mode with no transaction"
+                ' open, so the claim and your change would commit apart: execute("BEGIN IMMEDIATE")'
+                " first, and COMMIT after your change"
+            )
+        attached = [row[1] for row in self.raw.execute("PRAGMA database_list") if row[1] != "temp"]
+        if len(attached) > 1:
+            raise NoTransaction(
+                f"duly.claim: this connection has another file attached ({attached[1]!r}), and"
+                " SQLite does not commit two files together in every mode: DETACH it, or keep"
+                " the ledger and the business tables in one file"
+            )
+
+    def claim_in_caller(self, params: Params, wait: float) -> Claimed:
+        # The attempt first: an interruption between the two then leaves evidence of
+        # nothing, not a key without its attempt (PROTOCOL 10).
+        self.change("claim_attempt", params)
+        inserted = self.change("claim", params) == 1
+        if not inserted:
+            self.change("unclaim_attempt", params)
+        return Claimed(inserted, host_clock_us())

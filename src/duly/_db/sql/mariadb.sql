@@ -1,0 +1,98 @@
+-- What MariaDB needs otherwise.
+
+-- name: claim
+-- differs: a plain INSERT, because IGNORE also stores truncated garbage: 1062 is the answer
+-- "held". SYSDATE is read after the wait and does not obey SET timestamp (PROTOCOL 16).
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
+VALUES
+    (:job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now})
+RETURNING {now}, @@sql_mode
+
+-- name: read_standing
+-- differs: a locking read, because after a lost race at REPEATABLE READ a plain one sees no row.
+SELECT o.disposition, o.fingerprint, o.attempt_id, a.id, o.recorded_us, a.result, o.reason
+FROM duly_occurrence AS o
+LEFT JOIN duly_attempt AS a
+  ON a.job = o.job AND a.nominal_us = o.nominal_us AND a.partition_key = o.partition_key
+ AND a.correction = o.correction AND a.id = o.attempt_id AND a.outcome = o.disposition
+WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key
+  AND o.correction = :correction
+LOCK IN SHARE MODE
+
+-- name: lock_guard
+-- differs: waits for a prune; taken before the insert, after it came 1213 (PROTOCOL 15).
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
+SELECT id FROM duly_guard WHERE id = 1 LOCK IN SHARE MODE
+
+-- name: read_horizon
+-- differs: a locking read sees what was committed after the transaction's snapshot.
+SELECT horizon_us FROM duly_job WHERE name = :job LOCK IN SHARE MODE
+
+-- name: count_duplicate
+-- differs: ON DUPLICATE KEY UPDATE; its row count is not used.
+INSERT INTO duly_duplicate
+    (job, nominal_us, partition_key, correction, started_by, times, first_us, last_us)
+VALUES
+    (:job, :nominal_us, :partition_key, :correction, :started_by, 1, {now}, {now})
+ON DUPLICATE KEY UPDATE times = times + 1, last_us = VALUES(last_us)
+
+-- name: hold_torn
+-- differs: no ON CONFLICT; 1062 is the answer "held".
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
+VALUES
+    (:job, :nominal_us, :partition_key, :correction, 'torn', :fingerprint, :attempt_id, {now})
+
+-- name: probe_key
+-- differs: a locking read that does not wait: 1205 means the attempt is alive (PROTOCOL 20).
+SELECT attempt_id FROM duly_occurrence
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction
+LOCK IN SHARE MODE NOWAIT
+
+-- name: raise_horizon
+-- differs: ON DUPLICATE KEY UPDATE.
+INSERT INTO duly_job (name, horizon_us)
+VALUES (:job, :horizon_us)
+ON DUPLICATE KEY UPDATE horizon_us = GREATEST(COALESCE(horizon_us, VALUES(horizon_us)), VALUES(horizon_us))
+
+-- name: prune_occurrences
+-- differs: DELETE ... LIMIT.
+DELETE FROM duly_occurrence
+WHERE job = :job AND nominal_us <= :horizon_us
+ORDER BY job, nominal_us, partition_key, correction
+LIMIT :limit
+
+-- name: prune_attempts
+-- differs: as above.
+DELETE FROM duly_attempt
+WHERE job = :job AND nominal_us <= :horizon_us
+ORDER BY job, nominal_us, partition_key, correction, id, outcome
+LIMIT :limit
+
+-- name: prune_duplicates
+-- differs: as above.
+DELETE FROM duly_duplicate
+WHERE job = :job AND nominal_us <= :horizon_us
+ORDER BY job, nominal_us, partition_key, correction, started_by
+LIMIT :limit
+
+-- name: identify
+-- differs: what tells the server, its version, where the ledger is and whether it is safe.
+SELECT VERSION(), DATABASE(), @@sql_mode,
+       (SELECT GROUP_CONCAT(CONCAT(table_name, ':', engine) ORDER BY table_name)
+        FROM information_schema.tables
+        WHERE table_schema = COALESCE(:schema, DATABASE()) AND table_type = 'BASE TABLE'
+          AND engine NOT IN ('InnoDB'))
+
+-- name: has_table
+-- differs: each database keeps its catalogue elsewhere.
+SELECT 1
+FROM information_schema.tables
+WHERE table_schema = :schema AND table_name = :name
+
+-- name: in_transaction
+-- differs: the driver's status bits are those of the last OK packet, which a SELECT has not.
+SELECT @@in_transaction, @@autocommit, @@sql_mode

@@ -1,0 +1,131 @@
+-- What PostgreSQL needs otherwise.
+
+-- name: claim
+-- differs: the wait's bound is set inside the statement, so it costs no round trip; the
+-- transaction-local application_name lets the client see that this transaction ended; the
+-- clock is read after the wait (PROTOCOL 16).
+WITH bound AS MATERIALIZED (
+    SELECT set_config('lock_timeout', :wait_ms, true) AS wait,
+           set_config('application_name', :sentinel, true) AS sentinel
+)
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
+SELECT :job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now}
+FROM bound
+ON CONFLICT DO NOTHING
+RETURNING {now}
+
+-- name: claim_in_caller
+-- differs: occurrence and attempt in one statement, so that SET CONSTRAINTS ALL IMMEDIATE
+-- and an interruption find both or neither; lock_timeout is set and restored in it.
+WITH saved AS MATERIALIZED (
+    SELECT COALESCE(:restore, current_setting('lock_timeout')) AS wait,
+           set_config('lock_timeout', :wait_ms, true) AS bound
+),
+claimed AS (
+    INSERT INTO duly_occurrence
+        (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
+    SELECT :job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now}
+    FROM saved
+    ON CONFLICT DO NOTHING
+    RETURNING job, nominal_us, partition_key, correction, attempt_id, recorded_us, {now} AS clock_us
+),
+attempted AS (
+    INSERT INTO duly_attempt
+        (job, nominal_us, partition_key, correction, id, outcome,
+         started_by, source, host, pid, started_us, finished_us)
+    SELECT job, nominal_us, partition_key, correction, attempt_id, 'applied',
+           :started_by, :source, :host, :pid, recorded_us, clock_us
+    FROM claimed
+)
+SELECT claimed.clock_us, set_config('lock_timeout', saved.wait, true)
+FROM saved
+LEFT JOIN claimed ON true
+
+-- name: lock_guard
+-- differs: FOR SHARE waits for a prune; at REPEATABLE READ it answers 40001 where the prune
+-- is younger than the snapshot.
+WITH bound AS MATERIALIZED (
+    SELECT current_setting('lock_timeout') AS before, set_config('lock_timeout', :wait_ms, true) AS wait
+)
+SELECT bound.before
+FROM duly_guard AS g
+CROSS JOIN bound
+WHERE g.id = 1
+FOR SHARE OF g
+
+-- name: restore_wait
+SELECT set_config('lock_timeout', :restore, true)
+
+-- name: count_duplicate
+-- differs: evidence of a refusal is not worth a sync; the setting ends with the transaction.
+WITH unsynced AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS setting)
+INSERT INTO duly_duplicate AS d
+    (job, nominal_us, partition_key, correction, started_by, times, first_us, last_us)
+SELECT :job, :nominal_us, :partition_key, :correction, :started_by, 1, {now}, {now}
+FROM unsynced
+ON CONFLICT (job, nominal_us, partition_key, correction, started_by)
+DO UPDATE SET times = d.times + 1, last_us = excluded.last_us
+
+-- name: probe_key
+-- differs: the sweep proves a death by claiming the key in a savepoint (PROTOCOL 20).
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', '100', true) AS wait)
+INSERT INTO duly_occurrence (job, nominal_us, partition_key, correction, disposition, recorded_us)
+SELECT :job, :nominal_us, :partition_key, :correction, 'waived', 0
+FROM bound
+ON CONFLICT DO NOTHING
+RETURNING 1
+
+-- name: prune_occurrences
+-- differs: PostgreSQL has no DELETE ... LIMIT.
+DELETE FROM duly_occurrence
+WHERE (job, nominal_us, partition_key, correction) IN (
+    SELECT job, nominal_us, partition_key, correction
+    FROM duly_occurrence
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction
+    LIMIT :limit)
+
+-- name: prune_attempts
+-- differs: as above.
+DELETE FROM duly_attempt
+WHERE (job, nominal_us, partition_key, correction, id, outcome) IN (
+    SELECT job, nominal_us, partition_key, correction, id, outcome
+    FROM duly_attempt
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, id, outcome
+    LIMIT :limit)
+
+-- name: prune_duplicates
+-- differs: as above.
+DELETE FROM duly_duplicate
+WHERE (job, nominal_us, partition_key, correction, started_by) IN (
+    SELECT job, nominal_us, partition_key, correction, started_by
+    FROM duly_duplicate
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, started_by
+    LIMIT :limit)
+
+-- name: identify
+-- differs: what tells the server, its version, where the ledger is and whether it is safe.
+SELECT version(),
+       current_setting('server_version_num')::int,
+       current_schema(),
+       current_setting('session_replication_role'),
+       (SELECT string_agg(n.nspname, ',' ORDER BY n.nspname)
+        FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.relname = 'duly_guard' AND c.relkind = 'r'),
+       (SELECT string_agg(c.relname, ',' ORDER BY c.relname)
+        FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = COALESCE(:schema, current_schema())
+          AND c.relname IN ('duly_occurrence', 'duly_attempt', 'duly_guard', 'duly_job')
+          AND c.relkind = 'r' AND c.relpersistence <> 'p')
+
+-- name: has_table
+-- differs: each database keeps its catalogue elsewhere.
+SELECT 1
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :name AND c.relkind IN ('r', 'p')

@@ -1,0 +1,35 @@
+-- What SQLite needs otherwise.
+
+-- name: prune_occurrences
+-- differs: DELETE ... LIMIT is a compile-time option that Python's SQLite has not.
+DELETE FROM duly_occurrence
+WHERE (job, nominal_us, partition_key, correction) IN (
+    SELECT job, nominal_us, partition_key, correction
+    FROM duly_occurrence
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction
+    LIMIT :limit)
+
+-- name: prune_attempts
+-- differs: as above.
+DELETE FROM duly_attempt
+WHERE (job, nominal_us, partition_key, correction, id, outcome) IN (
+    SELECT job, nominal_us, partition_key, correction, id, outcome
+    FROM duly_attempt
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, id, outcome
+    LIMIT :limit)
+
+-- name: prune_duplicates
+-- differs: as above.
+DELETE FROM duly_duplicate
+WHERE (job, nominal_us, partition_key, correction, started_by) IN (
+    SELECT job, nominal_us, partition_key, correction, started_by
+    FROM duly_duplicate
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, started_by
+    LIMIT :limit)
+
+-- name: has_table
+-- differs: each database keeps its catalogue elsewhere.
+SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = :name
