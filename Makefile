@@ -8,8 +8,8 @@ SHELL := /bin/sh
 
 VENV := .venv
 BIN := $(VENV)/bin
-# No more than one line of pip's is worth reading, and only when it fails.
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# Silent but for errors.
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 # More workers than cores: the tests wait for locks and syncs more than they compute.
 WORKERS ?= 4
 PYTEST_ARGS ?=
