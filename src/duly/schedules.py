@@ -1,0 +1,93 @@
+"""The schedules that users write: `Cron` and `Every`.
+
+Decides nothing of its own; it loads the zone and hands it to the core. Must never evaluate a
+schedule or read a zone from anywhere but `duly.zones`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duly import zones
+from duly._core.instants import parse_instant
+from duly._core.schedules.cron import CronSchedule
+from duly._core.schedules.every import Every
+from duly._core.wording import shown
+from duly.errors import ScheduleInvalid
+
+if TYPE_CHECKING:
+    from duly._core.schedules import Schedule
+    from duly._core.wall_time import Fold, Gap
+
+__all__ = ["Cron", "Every", "from_text"]
+
+CRON_TEXT: Final = re.compile(r"cron ([^;]+); zone=([^;]+); gap=([^;]+); fold=([^;]+)")
+EVERY_TEXT: Final = re.compile(r"every ([0-9]+)(?:\.([0-9]{6}))?s; anchor=(.+)")
+
+
+class Cron(CronSchedule):
+    """A cron expression in a zone, such as `Cron("30 2 * * *", timezone="Europe/Berlin")`.
+
+    Each nominal time is an instant; what the zone's switches do is decided once, here:
+
+    - a wall time in a gap has no instant (`gap="skip"`), is the first instant after the gap
+      (`"next"`), or is later by the length of the gap (`"shift"`);
+    - a repeated wall time is its first instant (`fold="first"`), its `"last"`, or `"both"`.
+
+    By default (`dst="cron"`) the rule of Vixie cron holds: an expression whose minute or hour
+    starts with `*` counts elapsed time (`skip` and `both`), any other runs once a day
+    (`next` and `first`). Two day fields that are both restricted mean either; a `*` at the
+    start of one makes it both. 0 and 7 are Sunday.
+    """
+
+    def __init__(
+        self,
+        expression: str,
+        timezone: str = "UTC",
+        dst: Literal["cron"] = "cron",
+        gap: Gap | None = None,
+        fold: Fold | None = None,
+    ) -> None:
+        """Read the expression and load the zone.
+
+        Args:
+            expression: Five fields, or a word such as `@daily`.
+            timezone: A name of the IANA zone data, such as `Europe/Berlin`.
+            dst: The rule for what *gap* and *fold* leave open; `cron` is the only one.
+            gap: `skip`, `next` or `shift`.
+            fold: `first`, `last` or `both`.
+
+        Raises:
+            ScheduleInvalid: The expression, the zone or a rule cannot be read, or the
+                schedule never fires.
+        """
+        if dst != "cron":
+            raise ScheduleInvalid(
+                f'dst {shown(dst)} is not allowed; write dst="cron", or choose gap= and fold='
+            )
+        super().__init__(expression, zones.load(timezone), gap=gap, fold=fold)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A zone read from a file cannot be pickled; its name can.
+        return Cron, (self.expression, self.zone.key, "cron", self.gap, self.fold)
+
+
+def from_text(text: str) -> Schedule:
+    """The schedule that a canonical text describes, as stored with a job's revision.
+
+    Raises:
+        ScheduleInvalid: No schedule of this version has that text.
+    """
+    if match := CRON_TEXT.fullmatch(text):
+        expression, zone, gap, fold = match.groups()
+        return Cron(expression, zone, gap=gap, fold=fold)  # type: ignore[arg-type]
+    if match := EVERY_TEXT.fullmatch(text):
+        seconds, us, anchor = match.groups()
+        interval = timedelta(seconds=int(seconds), microseconds=int(us or 0))
+        return Every(interval, anchor=parse_instant(anchor, name="anchor"))
+    raise ScheduleInvalid(
+        f"{shown(text)} describes no schedule of this version; "
+        "run the duly that wrote it, or define the job again"
+    )
