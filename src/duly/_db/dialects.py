@@ -7,7 +7,7 @@ errno). Nothing elsewhere may ask `if dialect == …`; it reads a field of `Dial
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -33,7 +33,7 @@ class ErrorKind(Enum):
 SEAL_CONSTRAINT = "fk_duly_occurrence_sealed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """One database, as data.
 
@@ -45,8 +45,9 @@ class Dialect:
         now_us: An expression for the database's clock, integer microseconds.
         kinds: Error code to kind; a code is an int or a SQLSTATE, or its class of two letters.
         code_of: Reads the code off a driver's error.
-        implicit_commit: A regular expression for statements that end a transaction.
-        result_survives_rollback: False where a failed statement aborts the transaction.
+        ends_transaction: A regular expression for statements that end a transaction.
+        quote: How the database quotes a name.
+        modules: The top-level packages of its drivers.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Dialect:
     code_of: Callable[[BaseException], int | str | None]
     ends_transaction: str
     quote: str = '"'
-    modules: tuple[str, ...] = field(default=())
+    modules: tuple[str, ...] = ()
 
     def classify(self, error: BaseException) -> ErrorKind | None:
         """What *error* means; None if it is not an error of this database's driver.

@@ -146,7 +146,7 @@ class CronSchedule:
             offset = plain_offset(midnight, zone)
             if offset is None:
                 switch = midnight
-            if switch is not None:
+            if offset is None or switch is not None:
                 held.update(found for found in self._of_switch_day(midnight) if found >= start)
                 continue
             base = midnight.replace(tzinfo=UTC) - offset

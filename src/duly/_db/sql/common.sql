@@ -268,3 +268,6 @@ LIMIT :limit
 
 -- name: schema_version
 SELECT version_num FROM duly_schema_version
+
+-- name: read_guard
+SELECT ledger_id, pruned_us FROM duly_guard WHERE id = 1

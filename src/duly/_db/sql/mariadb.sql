@@ -80,12 +80,16 @@ ORDER BY job, nominal_us, partition_key, correction, started_by
 LIMIT :limit
 
 -- name: identify
--- differs: what tells the server, its version, where the ledger is and whether it is safe.
-SELECT VERSION(), DATABASE(), @@sql_mode,
-       (SELECT GROUP_CONCAT(CONCAT(table_name, ':', engine) ORDER BY table_name)
-        FROM information_schema.tables
-        WHERE table_schema = COALESCE(:schema, DATABASE()) AND table_type = 'BASE TABLE'
-          AND engine NOT IN ('InnoDB'))
+-- differs: what tells the server, its version and where the ledger is.
+SELECT VERSION(), DATABASE(), @@sql_mode
+
+-- name: other_engines
+-- differs: only MariaDB has tables that a rollback does not reach.
+SELECT table_name, engine
+FROM information_schema.tables
+WHERE table_schema = :schema AND table_type = 'BASE TABLE' AND engine NOT IN ('InnoDB', 'ROCKSDB')
+ORDER BY table_name
+LIMIT 10000
 
 -- name: has_table
 -- differs: each database keeps its catalogue elsewhere.

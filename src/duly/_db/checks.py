@@ -1,0 +1,177 @@
+"""What is looked at once per process before a database is trusted.
+
+Decides whether a server is one that was tested, new enough, and keeps what it commits; and
+where the ledger is. It refuses by name, with the remedy, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+from duly._db.connect import Database
+from duly._db.dialects import Dialect
+from duly._db.sessions.base import Session
+from duly._db.tables import require_current
+from duly.errors import (
+    InvariantBroken,
+    OperatorError,
+    UnsafeStorage,
+    UnsupportedDatabase,
+    UsageError,
+)
+
+# File systems over a network, where SQLite's locks are not to be trusted.
+NETWORK_FILE_SYSTEMS = frozenset(
+    "9p afs beegfs ceph cifs fuse.glusterfs fuse.s3fs fuse.sshfs glusterfs gpfs lustre ncpfs nfs"
+    " nfs3 nfs4 ocfs2 orangefs smb smb2 smb3 smbfs".split()
+)
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def check_server(database: Database, session: Session) -> None:
+    """Refuse a server or a file that duly cannot keep its promise on; find the schema.
+
+    Raises:
+        UnsupportedDatabase: Of another make, or too old.
+        UnsafeStorage: It may lose what it committed, or half of it.
+    """
+    match database.dialect.name:
+        case "sqlite":
+            _check_sqlite(database, session)
+        case "postgresql":
+            _check_postgresql(database, session)
+        case _:
+            _check_mariadb(database, session)
+
+
+def check_ledger(database: Database, session: Session) -> None:
+    """Refuse a ledger that is absent, of another version, or damaged; learn its id."""
+    require_current(session, database.where)
+    rows = session.run("read_guard", {})
+    if not rows:
+        raise InvariantBroken(
+            f"duly_guard in {database.where} has no row, so no prune can be kept from an attempt:"
+            " restore the table from a backup"
+        )
+    database.ledger_id = str(rows[0][0])
+
+
+def file_system_of(path: Path, mounts: str) -> str | None:
+    """The type of the file system that holds *path*.
+
+    Args:
+        path: Absolute, with links resolved.
+        mounts: The text of /proc/self/mountinfo (proc(5), section mountinfo).
+    """
+    best: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = Path(_OCTAL.sub(lambda found: chr(int(found.group(1), 8)), fields[4]))
+        if path.is_relative_to(point) and (best is None or len(str(point)) >= best[0]):
+            best = (len(str(point)), after.split()[0])
+    return best[1] if best else None
+
+
+def _check_sqlite(database: Database, session: Session) -> None:
+    _require_version(database.dialect, sqlite3.sqlite_version_info[:2], sqlite3.sqlite_version)
+    assert database.path is not None
+    mounts = Path("/proc/self/mountinfo")
+    if mounts.exists():
+        kind = file_system_of(Path(database.path).resolve(), mounts.read_text())
+        if kind in NETWORK_FILE_SYSTEMS:
+            raise UnsafeStorage(
+                f"{database.path} is on a network file system ({kind}), where SQLite's locks do"
+                " not hold and a commit may be lost: use a local disk, or PostgreSQL or MariaDB",
+                file_system=kind,
+            )
+    attached = [row[1] for row in session.raw.execute("PRAGMA database_list").fetchall()]
+    extra = [name for name in attached if name not in {"main", "temp"}]
+    if extra:
+        raise UnsafeStorage(
+            f"the engine attaches another file ({extra[0]!r}), and SQLite does not commit two"
+            " files together in every mode: keep ledger and business tables in one file"
+        )
+
+
+def _check_postgresql(database: Database, session: Session) -> None:
+    row = session.run("identify", {"schema": database.explicit_schema})[0]
+    version, number, current, role, ledgers, unlogged = row
+    if not str(version).startswith("PostgreSQL") or "-YB-" in str(version):
+        _refuse_untested(database, str(version).split(" on ")[0])
+    found = (number // 10_000, number % 10_000)
+    _require_version(database.dialect, found, f"{found[0]}.{found[1]}")
+    if role != "origin":
+        raise UnsafeStorage(
+            f"session_replication_role is {role!r} for this role, which switches off the foreign"
+            " key that keeps a COMMIT from landing early: set it to 'origin'"
+        )
+    schema = database.explicit_schema or current
+    if schema is None:
+        raise UsageError(
+            f"no schema of the search_path exists in {database.where}: create one, or give schema="
+        )
+    others = sorted(set((ledgers or "").split(",")) - {"", schema})
+    if others and database.explicit_schema is None:
+        raise OperatorError(
+            f"another schema of {database.where} holds a ledger ({', '.join(others)}), and this"
+            f" role's default schema is {schema!r}: two ledgers would apply an effect twice; give"
+            " schema= to say which one is meant",
+            schemas=others,
+        )
+    if unlogged:
+        raise UnsafeStorage(
+            f"{unlogged} in schema {schema!r} is not an ordinary logged table, so a crash empties"
+            f" it and keys run again: ALTER TABLE {str(unlogged).split(',')[0]} SET LOGGED"
+        )
+    database.schema = schema
+
+
+def _check_mariadb(database: Database, session: Session) -> None:
+    version, current, sql_mode = session.run("identify", {})[0]
+    if "MariaDB" not in str(version):
+        _refuse_untested(database, f"MySQL {version}")
+    else:
+        numbers = [int(part) for part in re.findall(r"\d+", str(version))[:2]]
+        _require_version(database.dialect, tuple(numbers), str(version).split("-")[0])
+    schema = database.explicit_schema or current
+    if schema is None:
+        raise UsageError(f"the URL names no database: {database.where}/NAME")
+    if "STRICT_" not in str(sql_mode):
+        raise UnsafeStorage(
+            f"sql_mode ({sql_mode or 'empty'}) is not strict, so MariaDB stores truncated values"
+            " without an error: add STRICT_TRANS_TABLES to sql_mode"
+        )
+    database.schema = str(schema)
+    engines = dict(session.run("other_engines", {"schema": schema}))
+    ours = sorted(name for name in engines if str(name).startswith("duly_"))
+    if ours:
+        raise UnsafeStorage(
+            f"{ours[0]} has the engine {engines[ours[0]]}, which cannot roll back: ALTER TABLE"
+            f" {ours[0]} ENGINE=InnoDB"
+        )
+    database.nontransactional = frozenset(str(name).lower() for name in engines)
+
+
+def _refuse_untested(database: Database, what: str) -> None:
+    if not database.untested:
+        raise UnsupportedDatabase(
+            f"{database.where} is {what}, on which duly was never tested: use PostgreSQL, MariaDB"
+            " or SQLite, or pass allow_untested=True at your own risk",
+            found=what,
+        )
+
+
+def _require_version(dialect: Dialect, found: tuple[int, ...], text: str) -> None:
+    if found < dialect.least_version:
+        least = ".".join(map(str, dialect.least_version))
+        raise UnsupportedDatabase(
+            f"{dialect.title} {text} is older than {least}, the least that duly supports:"
+            " upgrade it",
+            found=text,
+            least=least,
+        )

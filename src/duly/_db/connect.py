@@ -1,0 +1,283 @@
+"""From a URL or an Engine to checked sessions.
+
+Decides how a URL is read, which driver serves it, and that a missing SQLite file is not
+made by accident. It never keeps a connection across a fork, and never shows a password.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.pool import PoolProxiedConnection
+
+from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect
+from duly._db.sessions.base import Session
+from duly._db.translate import public_error
+from duly.errors import (
+    ConnectionLost,
+    DatabaseNotFound,
+    MissingExtra,
+    UnsupportedDatabase,
+    UsageError,
+)
+
+# The driver that serves each spelling of a URL; one that names its driver keeps it.
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mariadb": "mariadb+pymysql",
+    "mysql": "mysql+pymysql",
+    "sqlite": "sqlite",
+}
+_EXTRAS = {"psycopg": "postgresql", "pymysql": "mariadb"}
+_SERVED = {"sqlite": ("pysqlite",), "postgresql": ("psycopg",), "mariadb": ("pymysql",)}
+
+
+class Database:
+    """A business database with a ledger in it, or about to have one.
+
+    Attributes:
+        engine: Whose pool the connections come from.
+        dialect: Which database, as data.
+        schema: The ledger's schema; None until the first check finds the default one.
+        path: The SQLite file, absolute; None for a server.
+        where: Its name for people, without secrets.
+        ours: The engine was made here, so its connections may be set up for duly.
+    """
+
+    def __init__(
+        self, database: str | URL | Engine, *, schema: str | None = None, untested: bool = False
+    ) -> None:
+        if isinstance(database, Engine):
+            self.engine, self.ours = database, False
+            url = database.url
+        elif isinstance(database, str | URL):
+            url = read_url(database)
+            self.engine, self.ours = _make_engine(url), True
+        else:
+            raise UsageError(
+                f"a database is a URL or a SQLAlchemy Engine, not {type(database).__name__}"
+            )
+        self.dialect = _dialect_of(self.engine)
+        self.explicit_schema = schema
+        self.schema = schema
+        self.untested = untested
+        self.path = _sqlite_path(url) if self.dialect is SQLITE else None
+        self.where = f"SQLite file {self.path}" if self.path else url.render_as_string()
+        self.secrets = (url.password,) if isinstance(url.password, str) and url.password else ()
+        self.ledger_id: str | None = None
+        self.nontransactional: frozenset[str] = frozenset()
+        self._pid = os.getpid()
+
+    def connect(self) -> Lease:
+        """Take a connection from the pool.
+
+        Raises:
+            ConnectionLost, AccessDenied, DatabaseNotFound: With the remedy.
+        """
+        if os.getpid() != self._pid:
+            # A socket shared with the parent once let a child commit the parent's
+            # rolled-back row: the child drops the pool without closing it (PROTOCOL 21).
+            self.engine.dispose(close=False)
+            self._pid = os.getpid()
+        try:
+            fairy = self.engine.raw_connection()
+        except sqlalchemy.exc.TimeoutError as error:
+            raise ConnectionLost(
+                f"no connection of {self.where} became free in the pool ({error.args[0]}):"
+                " raise pool_size, or run fewer attempts at once"
+            ) from error
+        except Exception as error:
+            known = public_error(self.dialect, error, self.where)
+            raise (known or error) from (error if known else None)
+        return Lease(self, fairy)
+
+    def create_file(self) -> None:
+        """Make the SQLite file, in WAL mode, if there is none; only init and demo do."""
+        if self.path is None or Path(self.path).exists():
+            return
+        if not Path(self.path).parent.is_dir():
+            raise DatabaseNotFound(
+                f"the folder of {self.path} does not exist: make it first", path=self.path
+            )
+        raw = sqlite3.connect(self.path)
+        try:
+            raw.execute("PRAGMA journal_mode = WAL")
+        finally:
+            raw.close()
+
+    def require_file(self) -> None:
+        """Refuse a SQLite file that does not exist: a relative path may name another place.
+
+        Raises:
+            DatabaseNotFound: It shows the absolute path.
+        """
+        if self.path is not None and not Path(self.path).exists():
+            raise DatabaseNotFound(
+                f"there is no SQLite file at {self.path}: check the path (a relative one depends"
+                f" on the working directory, now {Path.cwd()}), or make it with `duly init`",
+                path=self.path,
+            )
+
+
+class Lease:
+    """A pooled connection while duly uses it; a context manager that gives it back."""
+
+    def __init__(self, database: Database, fairy: PoolProxiedConnection) -> None:
+        self.database = database
+        self.fairy = fairy
+        self.session = make_session(
+            database.dialect, fairy.driver_connection, database.schema
+        )
+
+    def give_back(self) -> None:
+        """Return a connection with no transaction of ours open."""
+        try:
+            self.session.release()
+        except Exception:
+            self.discard()
+            return
+        self.fairy.close()
+
+    def discard(self) -> None:
+        """Close a connection that cannot be trusted any more; never raises."""
+        try:
+            self.session.kill()
+        except Exception:  # noqa: S110 - it is being thrown away
+            pass
+        try:
+            self.fairy.invalidate()
+            self.fairy.close()
+        except Exception:  # noqa: S110 - as above
+            pass
+
+    def __enter__(self) -> Session:
+        return self.session
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.session.rollback()
+        except Exception:
+            self.discard()
+        else:
+            self.give_back()
+
+
+def make_session(dialect: Dialect, raw: Any, schema: str | None) -> Session:
+    """The session class for a driver's connection, imported only now."""
+    match dialect.name:
+        case "sqlite":
+            from duly._db.sessions.sqlite_driver import SqliteSession
+
+            return SqliteSession(raw, schema)
+        case "postgresql":
+            from duly._db.sessions.psycopg_driver import PsycopgSession
+
+            return PsycopgSession(raw, schema)
+        case _:
+            from duly._db.sessions.pymysql_driver import PyMysqlSession
+
+            return PyMysqlSession(raw, schema)
+
+
+def read_url(text: str | URL) -> URL:
+    """The URL with the driver that duly uses filled in.
+
+    Raises:
+        UsageError: It does not parse, or names what duly does not know.
+    """
+    try:
+        url = make_url(text)
+    except sqlalchemy.exc.ArgumentError as error:
+        raise UsageError(
+            "the database URL does not parse: write sqlite:///file.db,"
+            " postgresql://user@host/database or mariadb://user@host/database"
+        ) from error
+    name = url.drivername
+    if name in _DRIVERS:
+        return url.set(drivername=_DRIVERS[name])
+    backend = name.split("+")[0]
+    if backend not in _DRIVERS:
+        raise UnsupportedDatabase(
+            f"duly does not know the database {backend!r}: it serves SQLite, PostgreSQL and"
+            " MariaDB"
+        )
+    if backend == "postgres":
+        return url.set(drivername="postgresql+" + name.split("+")[1])
+    return url
+
+
+def _dialect_of(engine: Engine) -> Dialect:
+    name = engine.dialect.name
+    ours = MARIADB.name if name == "mysql" else name
+    if ours not in DIALECTS:
+        raise UnsupportedDatabase(
+            f"duly does not know the database {name!r}: it serves SQLite, PostgreSQL and MariaDB"
+        )
+    driver = engine.dialect.driver
+    if driver not in _SERVED[ours]:
+        raise UnsupportedDatabase(
+            f"duly does not serve {name} through the driver {driver!r}: use"
+            f" {' or '.join(_SERVED[ours])}"
+        )
+    return DIALECTS[ours]
+
+
+def _make_engine(url: URL) -> Engine:
+    options: dict[str, Any] = {}
+    if url.get_backend_name() == "sqlite":
+        options["creator"] = _sqlite_creator(url)
+    elif url.get_backend_name() != POSTGRESQL.name:
+        # MariaDB's default pool reset would send a ROLLBACK after every commit of ours;
+        # a lease is only given back with no transaction open.
+        options["pool_reset_on_return"] = None
+    try:
+        return sqlalchemy.create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise UnsupportedDatabase(
+                f"the driver of {url.drivername} is not installed ({error.name}), and duly does"
+                " not use it: drop the driver from the URL"
+            ) from error
+        raise MissingExtra(
+            f"the driver {error.name} is not installed: pip install 'duly[{extra}]'", extra=extra
+        ) from error
+    except sqlalchemy.exc.NoSuchModuleError as error:
+        raise UnsupportedDatabase(f"no such driver: {url.drivername}") from error
+
+
+def _sqlite_creator(url: URL) -> Any:
+    path = _sqlite_path(url)
+    _names, options = url.get_dialect()().create_connect_args(url)
+    options = {"timeout": 10.0, "check_same_thread": False, **options, "isolation_level": "IMMEDIATE"}
+
+    def connect() -> sqlite3.Connection:
+        # mode=rw: opening must not make an empty file where a path is wrong.
+        raw = sqlite3.connect(f"file:{quote(path)}?mode=rw", **{**options, "uri": True})
+        raw.execute("PRAGMA synchronous = FULL")
+        return raw
+
+    return connect
+
+
+def _sqlite_path(url: URL) -> str:
+    name = url.database
+    if not name or name == ":memory:" or "mode=memory" in name:
+        raise UsageError(
+            "a SQLite database in memory is gone with its process, and the record of what was"
+            " done with it: give a file, sqlite:///path/to/file.db"
+        )
+    return os.path.abspath(name.removeprefix("file:"))

@@ -1,0 +1,1 @@
+"""One file per version; its text per database stands beside it."""

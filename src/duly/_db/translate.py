@@ -1,0 +1,68 @@
+"""Turns a driver's error into the public one that says who must act.
+
+Decides by `ErrorKind` only. An error of another kind is not translated: it is the user's
+own, and it is raised as it came.
+"""
+
+from __future__ import annotations
+
+from duly._core.redact import redact
+from duly._db.dialects import Dialect, ErrorKind
+from duly.errors import (
+    AccessDenied,
+    Busy,
+    ConnectionLost,
+    DatabaseNotFound,
+    DatabaseReadOnly,
+    DulyError,
+    SchemaMissing,
+)
+
+
+def first_line(error: BaseException) -> str:
+    """The driver's own words, one line, without secrets."""
+    cause = getattr(error, "orig", None) or error
+    args = cause.args
+    text = str(args[1]) if len(args) > 1 and isinstance(args[0], int) else str(cause)
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return redact(lines[0] if lines else type(cause).__name__)[:300]
+
+
+def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyError | None:
+    """The public error for a driver's *error*; None if it has no better name than its own.
+
+    Args:
+        where: The database, named without secrets.
+    """
+    said = first_line(error)
+    match dialect.classify(error):
+        case ErrorKind.LOST:
+            return ConnectionLost(
+                f"{where} cannot be reached ({said}): nothing was done; check that it runs and"
+                " try again",
+                where=where,
+            )
+        case ErrorKind.DENIED:
+            return AccessDenied(
+                f"{where} refused ({said}): check the user, the password and its rights",
+                where=where,
+            )
+        case ErrorKind.READ_ONLY:
+            return DatabaseReadOnly(
+                f"{where} is read-only ({said}): run on the primary, or with a role or file"
+                " permission that may write",
+                where=where,
+            )
+        case ErrorKind.NO_DATABASE:
+            return DatabaseNotFound(
+                f"{where} cannot be opened ({said}): check the name in the URL", where=where
+            )
+        case ErrorKind.NO_TABLE:
+            return SchemaMissing(
+                f"{where} has no tables of duly's ({said}): run `duly init`, or give schema=",
+                where=where,
+            )
+        case ErrorKind.CONTENTION:
+            return Busy(f"{where} is busy ({said}): try again", where=where)
+        case _:
+            return None
