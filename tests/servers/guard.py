@@ -1,11 +1,11 @@
 """Runs one server for its owner and never lets it outlive the owner.
 
-    python -m tests.servers.guard DIRECTORY UID GID COMMAND...
+    python -m tests.servers.guard DIRECTORY UID GID SIGNAL COMMAND...
 
 Prints the server's pid. Standard input is a pipe whose other end the owner holds: its end of file
-means that the owner is gone (also by SIGKILL), so the server is killed and DIRECTORY removed. When
-the server ends first, the guard ends with it and leaves DIRECTORY as it is: the owner may restart
-the server.
+means that the owner is gone (also by SIGKILL), so the server is ended, by SIGNAL or by force, and
+DIRECTORY removed. When the server ends first, the guard ends with it and leaves DIRECTORY as it is:
+the owner may restart the server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from pathlib import Path
 from tests.servers.processes import Account, kill_whole
 
 
-def main(directory: Path, account: Account, command: list[str]) -> None:
+GRACE_SECONDS = 10
+
+
+def main(directory: Path, account: Account, quick_signal: int, command: list[str]) -> None:
     with (directory / "server.log").open("ab") as log:
         server = subprocess.Popen(
             command,
@@ -36,7 +39,11 @@ def main(directory: Path, account: Account, command: list[str]) -> None:
     threading.Thread(target=_leave_with, args=[server, orphaned], daemon=True).start()
     sys.stdin.buffer.read()
     orphaned.set()
-    kill_whole(server.pid)
+    server.send_signal(quick_signal)
+    try:
+        server.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        kill_whole(server.pid)
     shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -47,4 +54,5 @@ def _leave_with(server: subprocess.Popen[bytes], orphaned: threading.Event) -> N
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Account(int(sys.argv[2]), int(sys.argv[3])), sys.argv[4:])
+    uid, gid, number = (int(argument) for argument in sys.argv[2:5])
+    main(Path(sys.argv[1]), Account(uid, gid), number, sys.argv[5:])

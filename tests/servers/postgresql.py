@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,8 @@ class PostgresServer(Server):
         programs = _programs()
         if not _is_open_to_all(programs):  # a wheel in a virtual environment below /root
             shutil.copytree(programs.parent, self.directory / "programs", symlinks=True)
-            account.run(["chmod", "-R", "o+rX", "."], cwd=self.directory)
+            chmod = ["chmod", "-R", "a+rX", str(self.directory / "programs")]
+            subprocess.run(chmod, check=True)
         account.run(
             [
                 *(str(self._program("initdb")), "--pgdata", str(self.data)),

@@ -62,11 +62,18 @@ class Account:
 class Guarded:
     """A running server and its guard, which ends it as soon as our end of a pipe closes."""
 
-    def __init__(self, command: Sequence[str], *, directory: Path, account: Account) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        directory: Path,
+        account: Account,
+        quick_signal: signal.Signals,
+    ) -> None:
         self._guard = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.servers.guard", str(directory)),
-                *(str(account.uid), str(account.gid), *command),
+                *(str(account.uid), str(account.gid), str(int(quick_signal)), *command),
             ],
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -89,7 +96,8 @@ class Guarded:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        kill_whole(self.pid)
+        if self.is_running:
+            kill_whole(self.pid)
         self.wait(seconds=30)
 
     def wait(self, *, seconds: float) -> None:

@@ -106,7 +106,12 @@ class Server(ABC):
         if self._process is not None:
             raise RuntimeError(f"{self.name} runs already")
         account = Account.pick(self.account_name)
-        process = Guarded(self._command(), directory=self.directory, account=account)
+        process = Guarded(
+            self._command(),
+            directory=self.directory,
+            account=account,
+            quick_signal=self._quick_signal(),
+        )
         self._process = process
         deadline = time.monotonic() + START_SECONDS
         try:
