@@ -19,6 +19,7 @@ from duly._core.ops import Claimed, Standing, Transaction
 from duly._core.states import Disposition
 from duly._db.dialects import Dialect, ErrorKind
 from duly._db.queries import queries
+from duly.errors import InvariantBroken
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -108,7 +109,7 @@ class Session(ABC):
         """Take the guard row in shared mode (PROTOCOL 15)."""
         rows = self.run("lock_guard", self.bounds(wait))
         if not rows:
-            raise LookupError("duly_guard has no row")
+            raise guard_missing()
 
     def read_horizon(self, job: str) -> int | None:
         """The job's horizon, in a statement after the guard."""
@@ -204,3 +205,11 @@ class Session(ABC):
 def host_clock_us() -> int:
     """This host's clock in microseconds; SQLite's own clock is the same one."""
     return time.time_ns() // 1000
+
+
+def guard_missing() -> InvariantBroken:
+    """Without its row a lock on the guard locks nothing, and a pruned key could run again."""
+    return InvariantBroken(
+        "duly_guard has no row, so no prune can be kept from an attempt: restore the table from a"
+        " backup"
+    )

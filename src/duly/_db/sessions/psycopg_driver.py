@@ -13,10 +13,9 @@ from uuid import UUID
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from duly._core.occurrence import Occurrence
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
-from duly._db.sessions.base import Params, Session, key_params
+from duly._db.sessions.base import Params, Session, guard_missing
 from duly.errors import NoTransaction
 
 
@@ -138,7 +137,7 @@ class PsycopgSession(Session):
     def lock_guard(self, wait: float) -> None:
         rows = self.run("lock_guard", self.bounds(wait))
         if not rows:
-            raise LookupError("duly_guard has no row")
+            raise guard_missing()
         if self._wait_before is None:
             self._wait_before = rows[0][0]
 
@@ -146,7 +145,3 @@ class PsycopgSession(Session):
         if self._wait_before is not None:
             self.run("restore_wait", {"restore": self._wait_before})
             self._wait_before = None
-
-    def confirm(self, occurrence: Occurrence, attempt_id: UUID) -> bool:
-        """Whether the claim is still in this transaction."""
-        return bool(self.run("confirm", {**key_params(occurrence), "attempt_id": attempt_id}))

@@ -1,0 +1,1 @@
+"""Performs what the protocols ask, on blocking connections."""

@@ -1,0 +1,151 @@
+"""Marks attempts that have run for a while, so that they are seen while and after they run.
+
+A marker never touches the effect's path: one thread writes it, on a connection of its own
+outside the pool, and finishing an attempt neither waits for it nor fails with it
+(PROTOCOL 19). It is evidence for people and for the sweep; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+log = logging.getLogger("duly.markers")
+
+_LINGER_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """An attempt under way, as it is stored."""
+
+    attempt_id: UUID
+    job: str
+    nominal_us: int
+    partition_key: str
+    correction: int
+    started_by: str
+    host: str
+    process: str
+    pid: int
+    started_us: int
+
+
+class MarkerStore(Protocol):
+    """Where markers are kept; each call may fail, and is then only logged."""
+
+    def add(self, marker: Marker) -> None:
+        """Write the marker."""
+
+    def remove(self, attempt_id: UUID) -> None:
+        """Delete the marker; none there is fine."""
+
+    def close(self) -> None:
+        """Let go of whatever the store holds."""
+
+
+@dataclass
+class Markers:
+    """The markers of one App in this process.
+
+    Args:
+        store: Where to keep them.
+        after_s: How long an attempt runs before it gets one, in seconds.
+    """
+
+    store: MarkerStore
+    after_s: float
+    _due: dict[UUID, tuple[float, Marker]] = field(default_factory=dict)
+    _gone: deque[UUID] = field(default_factory=deque)
+    _written: set[UUID] = field(default_factory=set)
+    _condition: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+    _asleep: bool = False
+    _pid: int = field(default_factory=os.getpid)
+
+    def started(self, marker: Marker) -> None:
+        """An attempt entered its handler; nothing is written yet."""
+        if os.getpid() != self._pid:
+            self._after_fork()
+        with self._condition:
+            self._due[marker.attempt_id] = (time.monotonic() + self.after_s, marker)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="duly-markers", daemon=True
+                )
+                self._thread.start()
+            elif self._asleep:
+                self._condition.notify()
+
+    def finished(self, attempt_id: UUID) -> None:
+        """The attempt is over; its marker, if one was written, goes soon."""
+        with self._condition:
+            if self._due.pop(attempt_id, None) is None and self._thread is not None:
+                self._gone.append(attempt_id)
+                self._condition.notify()
+
+    def close(self, wait_s: float = 1.0) -> None:
+        """Give the last deletions a moment, then let go."""
+        with self._condition:
+            thread, self._thread = self._thread, None
+            self._condition.notify()
+        if thread is not None and self._pid == os.getpid():
+            thread.join(wait_s)
+
+    def _after_fork(self) -> None:
+        self._pid = os.getpid()
+        self._due, self._gone, self._written = {}, deque(), set()
+        self._condition, self._thread = threading.Condition(), None
+
+    def _work(self) -> None:
+        idle_since = time.monotonic()
+        me = threading.current_thread()
+        while True:
+            with self._condition:
+                now = time.monotonic()
+                ready = [m for at, m in self._due.values() if at <= now]
+                for marker in ready:
+                    del self._due[marker.attempt_id]
+                gone = list(self._gone)
+                self._gone.clear()
+                if not ready and not gone:
+                    if self._thread is not me:
+                        break
+                    self._sleep(now, idle_since)
+                    continue
+            idle_since = time.monotonic()
+            for marker in ready:
+                self._try(self.store.add, marker)
+                self._written.add(marker.attempt_id)
+            for attempt_id in gone:
+                if attempt_id in self._written:
+                    self._written.discard(attempt_id)
+                    self._try(self.store.remove, attempt_id)
+        self._try(self.store.close)
+
+    def _sleep(self, now: float, idle_since: float) -> None:
+        if self._due:
+            self._condition.wait(max(0.0, min(at for at, _ in self._due.values()) - now))
+        elif now - idle_since < _LINGER_S:
+            # New attempts are due later than this, so they need not wake us: no switch of
+            # threads on the path of short attempts.
+            self._condition.wait(self.after_s)
+        else:
+            self._asleep = True
+            self._condition.wait()
+            self._asleep = False
+
+    def _try(self, call: Any, *args: Any) -> None:
+        try:
+            call(*args)
+        except Exception as error:
+            log.warning("marker_not_kept", extra={"error": str(error)})
+            with contextlib.suppress(Exception):
+                self.store.close()

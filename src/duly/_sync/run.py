@@ -1,0 +1,252 @@
+"""The handle a handler gets: one attempt, at work.
+
+It lends the open transaction and refuses whatever would end it. It decides nothing about
+the attempt; what slips past it is found by the seal.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import Engine
+
+from duly._core.occurrence import Occurrence
+from duly._core.schedules import Schedule
+from duly._db.dialects import Dialect, ErrorKind
+from duly.errors import UnsafeStorage, UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import CursorResult
+    from sqlalchemy.pool import PoolProxiedConnection
+
+_INFO = "duly_run"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The half-open span [start, end) an occurrence is about, aware UTC."""
+
+    start: datetime
+    end: datetime
+
+
+class Run:
+    """One attempt at one occurrence, inside its transaction.
+
+    Attributes:
+        occurrence: What is being done.
+        key: Its logical key.
+        nominal_time: The instant the schedule says, aware UTC.
+        partition: The occurrence's partition, "" if it has none.
+        payload: The payload, parsed from its canonical bytes; the handler's own copy.
+        attempt: This attempt's id.
+    """
+
+    def __init__(
+        self,
+        occurrence: Occurrence,
+        payload: Any,
+        attempt: UUID,
+        *,
+        zone: Any,
+        schedule: Schedule | None,
+        lender: Lender,
+    ) -> None:
+        self.occurrence = occurrence
+        self.key = occurrence.key
+        self.nominal_time = occurrence.nominal_time
+        self.partition = occurrence.partition
+        self.payload = payload
+        self.attempt = attempt
+        self._zone = zone
+        self._schedule = schedule
+        self._lender = lender
+
+    @property
+    def local_time(self) -> datetime:
+        """The nominal time in the job's zone."""
+        return self.nominal_time.astimezone(self._zone)
+
+    @property
+    def interval(self) -> Interval:
+        """From the previous nominal time to this one.
+
+        Raises:
+            UsageError: The job has no schedule, or none fired before.
+        """
+        if self._schedule is None:
+            raise UsageError(f"{self.key}: a job without a schedule has no interval")
+        before = self._schedule.previous(self.nominal_time - timedelta(microseconds=1))
+        if before is None:
+            raise UsageError(f"{self.key}: no nominal time precedes this one")
+        return Interval(before, self.nominal_time)
+
+    @property
+    def covers(self) -> tuple[Occurrence, ...]:
+        """The occurrences that this run settles, oldest first."""
+        return (self.occurrence,)
+
+    @property
+    def connection(self) -> Connection:
+        """The SQLAlchemy connection in the open transaction; duly commits, nobody else.
+
+        Savepoints (`connection.begin_nested()`) are free to use; commit, rollback and close
+        raise UsageError.
+        """
+        return self._lender.connection()
+
+    def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
+        """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
+        return self.connection.execute(text(sql), params)
+
+
+class Lender:
+    """Lends the transaction's connection to one handler, and takes it back.
+
+    Attributes:
+        contention: The error by which the server rolled the whole transaction back while
+            the handler went on; from then on every statement is refused (PROTOCOL 4).
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        fairy: PoolProxiedConnection,
+        dialect: Dialect,
+        nontransactional: frozenset[str],
+    ) -> None:
+        self._engine = engine
+        self._fairy = fairy
+        self._nontransactional = nontransactional
+        self._connection: Connection | None = None
+        self._over = False
+        self.dialect = dialect
+        self.contention: BaseException | None = None
+
+    def connection(self) -> Connection:
+        """The connection, made when first asked for: a raw claim needs none."""
+        if self._over:
+            raise UsageError("the run is over: its connection cannot be used any more")
+        if self._connection is None:
+            self._connection = LentConnection(self._engine, connection=self._fairy)
+            self._connection.info[_INFO] = self
+            # Begun here, so that a Session bound to it joins and does not commit.
+            self._connection.begin()
+        return self._connection
+
+    def take_back(self) -> None:
+        """From now on the handler's connection refuses everything."""
+        self._over = True
+        if self._connection is not None:
+            self._connection.info.pop(_INFO, None)
+
+    def refuse_statement(self, statement: str) -> None:
+        """Raise for a statement that would end the transaction, or escape it."""
+        if self._over:
+            raise UsageError("the run is over: its connection cannot be used any more")
+        if self.contention is not None:
+            raise UsageError(
+                "the database rolled this transaction back after a deadlock: let that error out,"
+                " duly tries the whole attempt again"
+            ) from self.contention
+        if found := _ending(self.dialect).match(statement):
+            raise UsageError(
+                f"{found.group(1).upper()} would end duly's transaction before its completion is"
+                " recorded: leave it out, duly commits when the handler returns"
+                + (" (here it commits implicitly)" if self.dialect.name == "mariadb" else "")
+            )
+        if self._nontransactional and _WRITES.match(statement):
+            words = {word.lower() for word in re.findall(r"\w+", statement)}
+            if tables := sorted(words & self._nontransactional):
+                raise UnsafeStorage(
+                    f"the table {tables[0]} has an engine without transactions, so its rows stay"
+                    f" when the attempt rolls back: ALTER TABLE {tables[0]} ENGINE=InnoDB",
+                    table=tables[0],
+                )
+
+    def saw_error(self, error: BaseException) -> None:
+        """Remember an error after which the server has no transaction of ours any more."""
+        if self.dialect.name == "mariadb" and self.dialect.classify(error) is ErrorKind.CONTENTION:
+            self.contention = error
+
+
+class LentConnection(Connection):
+    """A connection whose end is not the handler's to decide."""
+
+    def close(self) -> None:
+        """Refused: duly gives the connection back when the handler returns.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            "run.connection is lent: leave it open, duly commits and returns it when the handler"
+            " returns"
+        )
+
+    def invalidate(self, exception: BaseException | None = None) -> None:
+        """Refused, as close.
+
+        Raises:
+            UsageError: Always, unless SQLAlchemy itself found the connection lost.
+        """
+        if exception is None:
+            raise UsageError("run.connection is lent: it cannot be invalidated by the handler")
+        super().invalidate(exception)
+
+
+def lending_engine(engine: Engine) -> Engine:
+    """A view of *engine* on the same pool, whose connections refuse to end a transaction."""
+    lending: Any = engine.execution_options()
+    event.listen(lending, "before_cursor_execute", _before_statement)
+    event.listen(lending, "commit", _refuse("commit"))
+    event.listen(lending, "rollback", _refuse("rollback"))
+    return lending  # type: ignore[no-any-return]
+
+
+def watch_errors(engine: Engine) -> None:
+    """Let a lender see its statements' errors; once per engine (an event of the dialect)."""
+    event.listen(engine, "handle_error", _on_error)
+
+
+def _before_statement(
+    connection: Connection, _cursor: Any, statement: str, *_details: Any
+) -> None:
+    lender = connection.info.get(_INFO)
+    if lender is None:
+        raise UsageError("the run is over: its connection cannot be used any more")
+    lender.refuse_statement(statement)
+
+
+def _on_error(context: Any) -> None:
+    connection = context.connection
+    lender = connection.info.get(_INFO) if connection is not None else None
+    if lender is not None and isinstance(connection, LentConnection):
+        lender.saw_error(context.original_exception)
+
+
+def _refuse(what: str) -> Any:
+    def refuse(connection: Connection) -> None:
+        raise UsageError(
+            f"run.connection refuses {what}: duly commits when the handler returns and rolls back"
+            " when it raises; for a part of the work use run.connection.begin_nested()"
+        )
+
+    return refuse
+
+
+@cache
+def _ending(dialect: Dialect) -> re.Pattern[str]:
+    return re.compile(
+        r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!!).*?\*/|;)*(" + dialect.ends_transaction + r")\b",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+_WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)

@@ -1,0 +1,85 @@
+"""Holds signals back where an attempt could not be interrupted cleanly.
+
+In the main thread a Ctrl-C or SIGTERM is raised only inside an op that may be interrupted,
+or when the attempt is over; from the seal on it waits for the commit's answer, within a
+bound. It never swallows a signal, and changes nothing where no Python handler is set.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+_HELD = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name)
+)
+HOLD_S = 10.0
+"""How long a held signal waits for an op that may not be interrupted."""
+
+
+class HeldSignals:
+    """Signals of one attempt; a context manager around its ops."""
+
+    def __init__(self) -> None:
+        self._previous: dict[int, Any] = {}
+        self._pending: int | None = None
+        self._open = False
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> HeldSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in _HELD:
+                previous = signal.getsignal(number)
+                # SIG_DFL ends the process at once, as a crash; SIG_IGN ignores: both stay.
+                if callable(previous):
+                    self._previous[number] = previous
+                    signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+        self._cancel()
+        if self._pending is not None and error is None:
+            self._deliver(self._pending, None)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While inside, a signal is raised at once; one that was held is raised on entry."""
+        self._open = True
+        try:
+            if self._pending is not None:
+                self._deliver(self._pending, None)
+            yield
+        finally:
+            self._open = False
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        if self._open or self._pending is not None:
+            # A second one insists: the person, or the bound, will not wait any longer.
+            self._deliver(number, frame)
+            return
+        self._pending = number
+        self._timer = threading.Timer(HOLD_S, os.kill, (os.getpid(), number))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _deliver(self, number: int, frame: FrameType | None) -> None:
+        self._pending = None
+        self._cancel()
+        self._previous[number](number, frame)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
