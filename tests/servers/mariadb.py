@@ -75,11 +75,14 @@ class MariaDBServer(Server):
                 raise
 
     def _install(self, account: Account) -> None:
+        # With a folder of its own for temporary tables: a server that starts removes all that it
+        # finds there, also those of another server that is at work, which then crashes.
         account.run(
             [
                 *(_program("mariadb-install-db", "mysql_install_db"), "--no-defaults"),
                 *(f"--datadir={self.data}", "--auth-root-authentication-method=normal"),
                 *("--skip-test-db", f"--innodb-log-file-size={LOG_FILE_SIZE}"),
+                f"--tmpdir={self.directory}",
             ],
             cwd=self.directory,
         )
