@@ -66,15 +66,18 @@ class Server(ABC):
         self._process: Guarded | None = None
 
     @classmethod
-    def create(cls) -> Self:
+    def create(cls, *, within: Path | None = None) -> Self:
         """Makes a server in a new temporary directory and starts it.
+
+        Args:
+            within: Where that directory is made; the system's place for them if None.
 
         Raises:
             UnavailableError: There is no such server program here.
         """
         cls.check_available()
         # Not pytest's tmp_path: the server's account must reach it, and a socket's path is short.
-        directory = Path(tempfile.mkdtemp(prefix=f"duly-{cls.name}-"))
+        directory = Path(tempfile.mkdtemp(prefix=f"duly-{cls.name}-", dir=within))
         try:
             account = Account.pick(cls.account_name)
             os.chown(directory, account.uid, account.gid)
