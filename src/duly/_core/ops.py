@@ -41,6 +41,7 @@ class Request:
         looks_old: The caller's clock says that a prune may have passed the nominal time.
             A hint only: the database's clock decides after the claim.
         order: Set for a correction only.
+        early: A nominal time in the future is wanted.
     """
 
     occurrence: Occurrence
@@ -48,6 +49,7 @@ class Request:
     attempt_id: UUID
     looks_old: bool
     order: Order | None = None
+    early: bool = True
 
 
 # Ops
@@ -284,11 +286,13 @@ class Report:
     """How an attempt ended.
 
     Attributes:
-        outcome: None where the key is settled, but not as applied.
+        outcome: None where no attempt was made: the key is settled, but not as applied
+            (`standing`), or the start is not due (`not_due_us`), or `unknown`.
         standing: The row that holds the key, where one was read.
         error: What failed, for `failed`, `busy` and `torn`.
         horizon_us: The job's horizon, for `expired`.
-        unknown: The commit's fate could not be learnt within `wait`.
+        unknown: The commit's fate could not be learnt within its bound.
+        not_due_us: The database's clock, where it says that the nominal time is to come.
     """
 
     outcome: Outcome | None
@@ -297,6 +301,7 @@ class Report:
     origin: ErrorOrigin | None = None
     horizon_us: int | None = None
     unknown: bool = False
+    not_due_us: int | None = None
 
 
 Ops: TypeAlias = Generator[Op, Any, Report]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from duly._core.ops import (
@@ -45,8 +46,11 @@ from duly._core.ops import (
     Unclaim,
     Unknown,
 )
+from duly._core.resolve import TOLERANCE
 from duly._core.states import Disposition, ErrorOrigin, Outcome
-from duly.errors import InvariantBroken, SwallowedError, TransactionEnded
+from duly.errors import SwallowedError, TransactionEnded
+
+_TOLERANCE_US = TOLERANCE // timedelta(microseconds=1)
 
 _Step: TypeAlias = Generator[Op, Any, Report | None]
 
@@ -114,6 +118,10 @@ def _once(request: Request, guarded: bool) -> Ops:
         return (yield from _refused(request))
     if not guarded and _is_old(request, claimed):
         raise _GuardNeeded
+    if not request.early and request.occurrence.nominal_us > claimed.clock_us + _TOLERANCE_US:
+        # By the database's clock, which the claim brought along; the key is given back.
+        yield Rollback()
+        return Report(None, not_due_us=claimed.clock_us)
     if request.order is not None and not (yield SettleCorrected()):
         yield Rollback()
         return Report(None)
@@ -302,8 +310,3 @@ def _swallowed() -> SwallowedError:
         "the handler hid a database error that had aborted its transaction, so nothing was"
         " kept: let the error out, or wrap the risky statement in run.connection.begin_nested()"
     )
-
-
-def unreachable(report: Report) -> InvariantBroken:
-    """The error for a report that the protocol cannot make."""
-    return InvariantBroken(f"impossible report {report!r}: please report it")

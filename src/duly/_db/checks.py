@@ -37,13 +37,15 @@ def check_server(database: Database, session: Session) -> None:
         UnsupportedDatabase: Of another make, or too old.
         UnsafeStorage: It may lose what it committed, or half of it.
     """
-    match database.dialect.name:
-        case "sqlite":
-            _check_sqlite(database, session)
-        case "postgresql":
-            _check_postgresql(database, session)
-        case _:
-            _check_mariadb(database, session)
+    if database.path is not None:
+        _check_sqlite(database, session)
+        return
+    database.schema = default_schema(
+        session, database.explicit_schema, where=database.where, untested=database.untested
+    )
+    if session.dialect.name == "mariadb":
+        engines = other_engines(session, database.schema)
+        database.nontransactional = frozenset(name.lower() for name in engines)
 
 
 def check_ledger(database: Database, session: Session) -> None:
@@ -98,29 +100,42 @@ def _check_sqlite(database: Database, session: Session) -> None:
         )
 
 
-def _check_postgresql(database: Database, session: Session) -> None:
-    row = session.run("identify", {"schema": database.explicit_schema})[0]
+def default_schema(
+    session: Session, explicit: str | None, *, where: str = "this database", untested: bool = False
+) -> str:
+    """Check a server by its own words and return the ledger's schema.
+
+    Raises:
+        UnsupportedDatabase, UnsafeStorage: As `check_server`.
+        OperatorError: Another schema holds a ledger, and none was named.
+    """
+    check = _check_postgresql if session.dialect.name == "postgresql" else _check_mariadb
+    return check(session, explicit, where, untested)
+
+
+def _check_postgresql(session: Session, explicit: str | None, where: str, untested: bool) -> str:
+    row = session.run("identify", {"schema": explicit})[0]
     version, number, current, role, ledgers, unlogged = row
-    if not str(version).startswith("PostgreSQL") or "-YB-" in str(version):
-        _refuse_untested(database, str(version).split(" on ")[0])
+    if (not str(version).startswith("PostgreSQL") or "-YB-" in str(version)) and not untested:
+        raise _untested(where, str(version).split(" on ")[0])
     found = (number // 10_000, number % 10_000)
-    _require_version(database.dialect, found, f"{found[0]}.{found[1]}")
+    _require_version(session.dialect, found, f"{found[0]}.{found[1]}")
     if role != "origin":
         raise UnsafeStorage(
             f"session_replication_role is {role!r} for this role, which switches off the foreign"
             " key that keeps a COMMIT from landing early: set it to 'origin'"
         )
-    schema = database.explicit_schema or current
+    schema = explicit or current
     if schema is None:
         raise UsageError(
-            f"no schema of the search_path exists in {database.where}: create one, or give schema="
+            f"no schema of the search_path exists in {where}: create one, or give schema="
         )
     others = sorted(set((ledgers or "").split(",")) - {"", schema})
-    if others and database.explicit_schema is None:
+    if others and explicit is None:
         raise OperatorError(
-            f"another schema of {database.where} holds a ledger ({', '.join(others)}), and this"
-            f" role's default schema is {schema!r}: two ledgers would apply an effect twice; give"
-            " schema= to say which one is meant",
+            f"another schema of {where} holds a ledger ({', '.join(others)}), and this role's"
+            f" default schema is {schema!r}: two ledgers would apply an effect twice; give"
+            " schema= (--schema) to say which one is meant",
             schemas=others,
         )
     if unlogged:
@@ -128,42 +143,47 @@ def _check_postgresql(database: Database, session: Session) -> None:
             f"{unlogged} in schema {schema!r} is not an ordinary logged table, so a crash empties"
             f" it and keys run again: ALTER TABLE {str(unlogged).split(',')[0]} SET LOGGED"
         )
-    database.schema = schema
+    return str(schema)
 
 
-def _check_mariadb(database: Database, session: Session) -> None:
+def _check_mariadb(session: Session, explicit: str | None, where: str, untested: bool) -> str:
     version, current, sql_mode = session.run("identify", {})[0]
     if "MariaDB" not in str(version):
-        _refuse_untested(database, f"MySQL {version}")
+        if not untested:
+            raise _untested(where, f"MySQL {version}")
     else:
         numbers = [int(part) for part in re.findall(r"\d+", str(version))[:2]]
-        _require_version(database.dialect, tuple(numbers), str(version).split("-")[0])
-    schema = database.explicit_schema or current
+        _require_version(session.dialect, tuple(numbers), str(version).split("-")[0])
+    schema = explicit or current
     if schema is None:
-        raise UsageError(f"the URL names no database: {database.where}/NAME")
+        raise UsageError(f"the URL names no database: {where}/NAME")
     if "STRICT_" not in str(sql_mode):
         raise UnsafeStorage(
             f"sql_mode ({sql_mode or 'empty'}) is not strict, so MariaDB stores truncated values"
             " without an error: add STRICT_TRANS_TABLES to sql_mode"
         )
-    database.schema = str(schema)
-    engines = dict(session.run("other_engines", {"schema": schema}))
-    ours = sorted(name for name in engines if str(name).startswith("duly_"))
+    engines = other_engines(session, str(schema))
+    ours = sorted(name for name in engines if name.startswith("duly_"))
     if ours:
         raise UnsafeStorage(
             f"{ours[0]} has the engine {engines[ours[0]]}, which cannot roll back: ALTER TABLE"
             f" {ours[0]} ENGINE=InnoDB"
         )
-    database.nontransactional = frozenset(str(name).lower() for name in engines)
+    return str(schema)
 
 
-def _refuse_untested(database: Database, what: str) -> None:
-    if not database.untested:
-        raise UnsupportedDatabase(
-            f"{database.where} is {what}, on which duly was never tested: use PostgreSQL, MariaDB"
-            " or SQLite, or pass allow_untested=True at your own risk",
-            found=what,
-        )
+def other_engines(session: Session, schema: str) -> dict[str, str]:
+    """Tables of a MariaDB schema that a rollback does not reach, and their engines."""
+    rows = session.run("other_engines", {"schema": schema})
+    return {str(name): str(engine) for name, engine in rows}
+
+
+def _untested(where: str, what: str) -> UnsupportedDatabase:
+    return UnsupportedDatabase(
+        f"{where} is {what}, on which duly was never tested: use PostgreSQL, MariaDB or SQLite,"
+        " or pass allow_untested=True at your own risk",
+        found=what,
+    )
 
 
 def _require_version(dialect: Dialect, found: tuple[int, ...], text: str) -> None:

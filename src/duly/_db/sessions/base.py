@@ -19,7 +19,7 @@ from duly._core.ops import Claimed, Standing, Transaction
 from duly._core.states import Disposition
 from duly._db.dialects import Dialect, ErrorKind
 from duly._db.queries import queries
-from duly.errors import InvariantBroken
+from duly.errors import InvariantBroken, UsageError
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -101,6 +101,10 @@ class Session(ABC):
     def begin(self, wait: float) -> None:
         """Open a transaction; *wait* is in seconds."""
 
+    def begin_prune(self, wait: float) -> None:
+        """Open a transaction at READ COMMITTED, whatever the connection's default."""
+        self.begin(wait)
+
     @abstractmethod
     def claim(self, params: Params, wait: float) -> Claimed:
         """Insert the occurrence's row, waiting at most about *wait* seconds for a rival."""
@@ -140,6 +144,24 @@ class Session(ABC):
     def _insert_torn(self, params: Params) -> int:
         return self.change("hold_torn", params)
 
+    def waive(self, occurrence: Occurrence, *, actor: str, reason: str) -> bool:
+        """Turn a torn row into a waived one; False if the row is not torn."""
+        params = {**key_params(occurrence), "actor": actor, "reason": reason}
+        return bool(self.change("waive_torn", params) or self.change("waive_unsealed", params))
+
+    def audit(
+        self, occurrence: Occurrence, audit_id: UUID, *, action: str, actor: str, reason: str
+    ) -> None:
+        """Record what a person did, in the same transaction."""
+        params = {
+            **key_params(occurrence),
+            "id": self.encode_id(audit_id),
+            "action": action,
+            "actor": actor,
+            "reason": reason,
+        }
+        self.change("audit", params)
+
     @abstractmethod
     def arm(self) -> None:
         """Before the handler: prevent, or make findable, an end of our transaction."""
@@ -147,6 +169,10 @@ class Session(ABC):
     @abstractmethod
     def after_handler(self, error: BaseException | None) -> Transaction:
         """After the handler: undo `arm` and tell what became of our transaction."""
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether a transaction of ours may still be open."""
 
     @abstractmethod
     def commit(self, wait: float) -> bool:
@@ -163,6 +189,23 @@ class Session(ABC):
     @abstractmethod
     def kill(self) -> None:
         """Close the driver's connection without any farewell that could wait."""
+
+    def serve_markers(self) -> None:
+        """Set a connection of the markers' own up: autocommit, a lock bound of about 100 ms."""
+        return
+
+    def key_is_released(self, occurrence: Occurrence) -> bool:
+        """Whether no open transaction holds the key now; leaves nothing behind (PROTOCOL 20)."""
+        self.begin(1.0)
+        try:
+            self.run("probe_key", key_params(occurrence))
+            return True
+        except Exception as error:
+            if self.classify(error) is ErrorKind.CONTENTION:
+                return False
+            raise
+        finally:
+            self.rollback()
 
     # A caller's transaction
 
@@ -205,6 +248,28 @@ class Session(ABC):
 def host_clock_us() -> int:
     """This host's clock in microseconds; SQLite's own clock is the same one."""
     return time.time_ns() // 1000
+
+
+def refuse_ends(raw: Any, methods: Sequence[str]) -> None:
+    """Until `allow_ends`, let *methods* of a driver's connection raise (PROTOCOL 4)."""
+    for name in methods:
+        setattr(raw, name, _refuser(name))
+
+
+def allow_ends(raw: Any, methods: Sequence[str]) -> None:
+    """Give the driver's connection its own *methods* back."""
+    for name in methods:
+        vars(raw).pop(name, None)
+
+
+def _refuser(name: str) -> Any:
+    def refuse(*_args: Any, **_named: Any) -> None:
+        raise UsageError(
+            f"{name}() on duly's connection would end its transaction: leave it out, duly commits"
+            " when the handler returns and rolls back when it raises"
+        )
+
+    return refuse
 
 
 def guard_missing() -> InvariantBroken:

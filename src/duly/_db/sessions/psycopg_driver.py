@@ -1,8 +1,8 @@
 """Sessions on psycopg 3.
 
-COMMIT before the seal is refused by a deferred foreign key; what a ROLLBACK by the handler
-hides is found by the seal, and in an aborted transaction by a transaction-local
-application_name, whose end the server reports to the client unasked.
+COMMIT before the seal is refused by a deferred foreign key, and what a ROLLBACK by the
+handler hides is found by the seal. In a transaction that an error aborted nothing can be
+asked any more: a handler that replaced ours as SQL text, and then failed, stays outside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
-from duly._db.sessions.base import Params, Session, guard_missing
+from duly._db.sessions.base import Params, Session, allow_ends, guard_missing, refuse_ends
 from duly.errors import NoTransaction
 
 
@@ -27,7 +27,6 @@ class PsycopgSession(Session):
 
     def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
-        self._sentinel: str | None = None
         self._claimed: Params | None = None
         self._was_autocommit = False
         self._wait_before: str | None = None
@@ -50,34 +49,28 @@ class PsycopgSession(Session):
         if self.raw.autocommit:
             self.raw.autocommit = False
             self._was_autocommit = True
-        self._sentinel = self._claimed = None
+        self._claimed = None
+
+    def begin_prune(self, wait: float) -> None:
+        self.begin(wait)
+        self.raw.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def claim(self, params: Params, wait: float) -> Claimed:
-        sentinel = f"duly {params['attempt_id']}"
-        rows = self.run("claim", {**params, **self.bounds(wait), "sentinel": sentinel})
-        # A pooler in between may keep application_name to itself; then it proves nothing.
-        reported = self.raw.info.parameter_status("application_name") == sentinel
-        self._sentinel = sentinel if reported else None
+        rows = self.run("claim", {**params, **self.bounds(wait)})
         self._claimed = params
         return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
 
     def arm(self) -> None:
-        """Nothing to do: the foreign key is the guard."""
+        refuse_ends(self.raw, ("commit", "rollback", "close"))
 
     def after_handler(self, error: BaseException | None) -> Transaction:
-        status = self.raw.info.transaction_status
+        allow_ends(self.raw, ("commit", "rollback", "close"))
         refused = error is not None and self.classify(error) is ErrorKind.SEAL_MISSING
-        ended = Transaction.REFUSED if refused else Transaction.ENDED
-        match status:
-            case TransactionStatus.IDLE:
-                return ended
-            case TransactionStatus.INTRANS if error is None:
-                return Transaction.OPEN  # the seal decides
-            case TransactionStatus.INTRANS:
-                return Transaction.OPEN if self._is_ours() else ended
-            case TransactionStatus.INERROR if self._sentinel is not None:
-                name = self.raw.info.parameter_status("application_name")
-                return Transaction.ABORTED if name == self._sentinel else ended
+        match self.raw.info.transaction_status:
+            case TransactionStatus.INTRANS if error is None or self._is_ours():
+                return Transaction.OPEN  # where it returned, the seal decides
+            case TransactionStatus.IDLE | TransactionStatus.INTRANS:
+                return Transaction.REFUSED if refused else Transaction.ENDED
             case _:
                 return Transaction.ABORTED
 
@@ -86,6 +79,9 @@ class PsycopgSession(Session):
             return self._claimed is not None and bool(self.run("confirm", self._claimed))
         except psycopg.Error:
             return True  # the connection went away just now; nothing of ours was committed
+
+    def in_transaction(self) -> bool:
+        return self.raw.info.transaction_status is not TransactionStatus.IDLE
 
     def commit(self, wait: float) -> bool:
         if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
@@ -108,6 +104,12 @@ class PsycopgSession(Session):
 
     def kill(self) -> None:
         self.raw.close()
+
+    def serve_markers(self) -> None:
+        self.raw.rollback()
+        self.raw.autocommit = True
+        self.raw.execute("SET lock_timeout = '100ms'")
+        self.raw.execute("SET synchronous_commit = off")
 
     def require_transaction(self) -> None:
         if self.raw.closed:

@@ -12,12 +12,13 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
-from duly._db.dialects import MARIADB, Dialect, ErrorKind
-from duly._db.sessions.base import Params, Session
+from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text
+from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends
 from duly.errors import NoTransaction, UnsafeStorage
 
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
+_ENDS = ("commit", "rollback", "close", "begin", "autocommit", "select_db", "ping")
 
 
 class PyMysqlSession(Session):
@@ -29,6 +30,7 @@ class PyMysqlSession(Session):
     def __init__(self, raw: pymysql.connections.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
         self._was_autocommit = False
+        self._may_be_open = False
 
     def _execute(self, text: str, params: Params) -> Any:
         # The plain cursor, whatever cursor class the user gave the connection.
@@ -41,9 +43,15 @@ class PyMysqlSession(Session):
         return cursor
 
     def begin(self, wait: float) -> None:
+        self._may_be_open = True
         if self.raw.get_autocommit():
             self.raw.autocommit(False)
             self._was_autocommit = True
+
+    def begin_prune(self, wait: float) -> None:
+        # At REPEATABLE READ its gap locks blocked today's claims of other jobs (PROTOCOL 14).
+        self._plain("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.begin(wait)
 
     def claim(self, params: Params, wait: float) -> Claimed:
         try:
@@ -75,30 +83,35 @@ class PyMysqlSession(Session):
 
     def arm(self) -> None:
         self._plain("SAVEPOINT duly_sentinel")
+        refuse_ends(self.raw, _ENDS)
 
     def after_handler(self, error: BaseException | None) -> Transaction:
+        allow_ends(self.raw, _ENDS)
         try:
             self._plain("RELEASE SAVEPOINT duly_sentinel")
         except pymysql.err.MySQLError as gone:
             if gone.args and gone.args[0] == _NO_SAVEPOINT:
                 # A deadlock that came out of the handler took the whole transaction with it.
-                deadlock = error is not None and self._code(error) == _DEADLOCK
+                deadlock = error is not None and code_text(self.dialect, error) == _DEADLOCK
                 return Transaction.REFUSED if deadlock else Transaction.ENDED
             return Transaction.ABORTED  # the connection went away; nothing of ours was committed
         return Transaction.OPEN
-
-    def _code(self, error: BaseException) -> Any:
-        from duly._db.dialects import code_text
-
-        return code_text(self.dialect, error)
 
     def _plain(self, text: str) -> None:
         with pymysql.cursors.Cursor(self.raw) as cursor:
             cursor.execute(text)
 
+    def in_transaction(self) -> bool:
+        return self._may_be_open
+
     def commit(self, wait: float) -> bool:
         self.raw.commit()
+        self._may_be_open = False
         return True
+
+    def rollback(self) -> None:
+        self.raw.rollback()
+        self._may_be_open = False
 
     def release(self) -> None:
         if self._was_autocommit and self.raw.open:
@@ -107,6 +120,10 @@ class PyMysqlSession(Session):
 
     def kill(self) -> None:
         self.raw._force_close()  # close() would send COM_QUIT and wait on a dead socket
+
+    def serve_markers(self) -> None:
+        self.raw.autocommit(True)
+        self._plain("SET SESSION innodb_lock_wait_timeout = 1")
 
     def require_transaction(self) -> None:
         if not self.raw.open:

@@ -17,6 +17,7 @@ from duly.errors import NoTransaction
 
 _TRANSACTION = 22  # SQLITE_TRANSACTION; SAVEPOINT has its own code and passes
 _COMMIT_RETRY_S = 0.01
+_BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
 
 
 class SqliteSession(Session):
@@ -47,9 +48,17 @@ class SqliteSession(Session):
             self._was_autocommit = True
         if self._busy_timeout_ms is None:
             self._busy_timeout_ms = self.raw.execute("PRAGMA busy_timeout").fetchone()[0]
-        self.raw.execute(f"PRAGMA busy_timeout = {max(1, int(wait * 1000))}")
-        # Deferred, a transaction that reads first fails at its first write, whatever the timeout.
-        self.raw.execute("BEGIN IMMEDIATE")
+        self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                # Deferred, a transaction that reads first fails at its first write, whatever
+                # the timeout.
+                self.raw.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if self.classify(error) is not ErrorKind.CONTENTION or time.monotonic() > deadline:
+                    raise
 
     def claim(self, params: Params, wait: float) -> Claimed:
         inserted = self.change("claim", params) == 1
@@ -75,6 +84,9 @@ class SqliteSession(Session):
             # statement could begin a transaction or run outside one.
             return Transaction.REFUSED
         return Transaction.ENDED
+
+    def in_transaction(self) -> bool:
+        return self.raw.in_transaction
 
     def commit(self, wait: float) -> bool:
         if not self.raw.in_transaction:

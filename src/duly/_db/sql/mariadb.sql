@@ -100,3 +100,8 @@ WHERE table_schema = :schema AND table_name = :name
 -- name: in_transaction
 -- differs: the driver's status bits are those of the last OK packet, which a SELECT has not.
 SELECT @@in_transaction, @@autocommit, @@sql_mode
+
+-- name: touch_guard
+-- differs: the wait for attempts under way is bounded.
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
+UPDATE duly_guard SET pruned_us = {now} WHERE id = 1

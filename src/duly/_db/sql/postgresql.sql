@@ -2,12 +2,8 @@
 
 -- name: claim
 -- differs: the wait's bound is set inside the statement, so it costs no round trip; the
--- transaction-local application_name lets the client see that this transaction ended; the
 -- clock is read after the wait (PROTOCOL 16).
-WITH bound AS MATERIALIZED (
-    SELECT set_config('lock_timeout', :wait_ms, true) AS wait,
-           set_config('application_name', :sentinel, true) AS sentinel
-)
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
 SELECT :job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now}
@@ -129,3 +125,8 @@ SELECT 1
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relname = :name AND c.relkind IN ('r', 'p')
+
+-- name: touch_guard
+-- differs: the wait for attempts under way is bounded inside the statement.
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
+UPDATE duly_guard SET pruned_us = {now} FROM bound WHERE id = 1

@@ -1,0 +1,56 @@
+"""duly makes the effect of each scheduled occurrence happen exactly once.
+
+The public names, loaded when first used: `duly run` is started every minute, and pays only
+for what it needs. Nothing inside duly imports this module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "App": "duly._sync.app",
+    "Claim": "duly._sync.claim",
+    "Cron": "duly.schedules",
+    "Disposition": "duly._core.states",
+    "Every": "duly.schedules",
+    "Interval": "duly._sync.run",
+    "Occurrence": "duly._core.occurrence",
+    "Outcome": "duly._core.states",
+    "Result": "duly._sync.refusals",
+    "Run": "duly._sync.run",
+    "claim": "duly._sync.claim",
+}
+
+if TYPE_CHECKING:
+    from duly._core.occurrence import Occurrence as Occurrence
+    from duly._core.states import Disposition as Disposition
+    from duly._core.states import Outcome as Outcome
+    from duly._sync.app import App as App
+    from duly._sync.claim import Claim as Claim
+    from duly._sync.claim import claim as claim
+    from duly._sync.refusals import Result as Result
+    from duly._sync.run import Interval as Interval
+    from duly._sync.run import Run as Run
+    from duly.errors import *  # noqa: F403 - the error tree is public as a whole
+    from duly.schedules import Cron as Cron
+    from duly.schedules import Every as Every
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        errors = import_module("duly.errors")
+        if name not in errors.__all__:
+            raise AttributeError(f"module 'duly' has no attribute {name!r}")
+        value = getattr(errors, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *import_module("duly.errors").__all__})

@@ -1,0 +1,198 @@
+"""Rows -> what an operator can quote: attempts, refused starts, and the verdict on a key.
+
+Pure: it is given rows and words them. It never decides whether an effect may run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duly._core.occurrence import Occurrence
+from duly._core.states import Disposition, ErrorOrigin, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One finished attempt.
+
+    Attributes:
+        error_origin: Whose error ended it: the handler's, the database's, a signal's.
+        error_traceback: Its end, at most 8,000 characters.
+    """
+
+    occurrence: Occurrence
+    id: UUID
+    outcome: Outcome
+    started_by: str | None
+    source: str | None
+    host: str | None
+    pid: int | None
+    started_at: datetime
+    finished_at: datetime
+    result: str | None = None
+    error_origin: ErrorOrigin | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    error_traceback: str | None = None
+
+    @property
+    def duration(self) -> timedelta:
+        """How long it took; for an abandoned one, until it was found."""
+        return self.finished_at - self.started_at
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Starts of a settled key by one starter, counted."""
+
+    occurrence: Occurrence
+    started_by: str
+    times: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An attempt under way for some time, or what a dead process left."""
+
+    occurrence: Occurrence
+    attempt_id: UUID
+    started_by: str
+    host: str
+    pid: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The row of a settled occurrence.
+
+    Attributes:
+        sealed: False for an applied row without its attempt, which is held as torn.
+    """
+
+    occurrence: Occurrence
+    disposition: Disposition
+    fingerprint: bytes | None
+    attempt_id: UUID | None
+    recorded_at: datetime
+    reason: str | None = None
+    actor: str | None = None
+    sealed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What happened to one job, newest first.
+
+    Attributes:
+        last_completed: The newest applied occurrence; not a watermark, only the newest.
+    """
+
+    job: str
+    last_completed: Settled | None
+    attempts: tuple[Attempt, ...]
+    refused: tuple[Refused, ...]
+    running: tuple[Running, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What a person did, when and why."""
+
+    at: datetime
+    actor: str
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All that is known of one key.
+
+    Attributes:
+        verdict: One sentence that can be quoted.
+        completed: Settled by its effect, its policy or a person.
+        applied: Settled by its effect.
+    """
+
+    occurrence: Occurrence
+    verdict: str
+    completed: bool
+    applied: bool
+    settled: Settled | None
+    horizon_at: datetime | None
+    attempts: tuple[Attempt, ...]
+    refused: tuple[Refused, ...]
+    running: tuple[Running, ...]
+    audit: tuple[AuditEntry, ...]
+
+
+def explain(
+    occurrence: Occurrence,
+    *,
+    settled: Settled | None,
+    horizon_at: datetime | None,
+    attempts: tuple[Attempt, ...],
+    refused: tuple[Refused, ...],
+    running: tuple[Running, ...],
+    audit: tuple[AuditEntry, ...],
+) -> Explanation:
+    """The verdict on one key from its rows."""
+    torn = settled is not None and (
+        settled.disposition is Disposition.TORN or not settled.sealed
+    )
+    completed = settled is not None and not torn
+    return Explanation(
+        occurrence,
+        _verdict(occurrence, settled, torn, horizon_at, attempts, running),
+        completed,
+        completed and settled is not None and settled.disposition is Disposition.APPLIED,
+        settled,
+        horizon_at,
+        attempts,
+        refused,
+        running,
+        audit,
+    )
+
+
+def _verdict(
+    occurrence: Occurrence,
+    settled: Settled | None,
+    torn: bool,
+    horizon_at: datetime | None,
+    attempts: tuple[Attempt, ...],
+    running: tuple[Running, ...],
+) -> str:
+    key = occurrence.key
+    if settled is not None:
+        when = f"{settled.recorded_at:%Y-%m-%d %H:%M:%S}Z"
+        if torn:
+            return (
+                f"{key} is torn: its handler ended duly's transaction, and a person must look"
+                f" (duly resolve '{key}' --as waived|corrected --reason …)"
+            )
+        why = f" by {settled.actor}" if settled.actor else ""
+        why += f": {settled.reason}" if settled.reason else ""
+        by = f" by attempt {settled.attempt_id}" if settled.attempt_id else ""
+        return f"{key} completed: {settled.disposition} at {when}{by}{why}"
+    if horizon_at is not None and occurrence.nominal_time <= horizon_at:
+        return (
+            f"{key} is at or below the horizon {horizon_at:%Y-%m-%d %H:%M:%S}Z: its record may have"
+            " been pruned, and it never runs again"
+        )
+    if running:
+        first = running[0]
+        return (
+            f"{key} is under way: attempt {first.attempt_id} on {first.host} (pid {first.pid})"
+            f" since {first.started_at:%Y-%m-%d %H:%M:%S}Z"
+        )
+    if attempts:
+        last = attempts[0]
+        said = f" ({last.error_type}: {last.error_message})" if last.error_type else ""
+        return f"{key} is not completed; its last attempt {last.outcome}{said[:300]}"
+    return f"{key} is not completed, and no attempt at it is recorded"

@@ -1,0 +1,102 @@
+"""A job's definition and its validation.
+
+Decides what a definition may say. It never reads the database, and it is not the job's
+identity: that is the name alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from duly._core.occurrence import JOB_NAME
+from duly._core.payload import Payload
+from duly._core.schedules import Schedule
+from duly.errors import DuplicateJob, HandlerInvalid, KeyInvalid, ScheduleInvalid, UnknownJob
+
+CATCH_UP = ("each", "skip", "reconcile", "none")
+"""What happens to missed occurrences; `tick` reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job as its code defines it.
+
+    Attributes:
+        name: Its identity.
+        handler: Makes the effect; called with the run.
+        schedule: When it is due; None for a job that is only started by name.
+        zone: The zone of dates and of `Run.local_time`.
+        payload: What an attempt gets unless another is given.
+        catch_up: One of `CATCH_UP`.
+    """
+
+    name: str
+    handler: Callable[..., Any]
+    schedule: Schedule | None
+    zone: Any
+    payload: Payload
+    catch_up: str = "each"
+
+
+def define(jobs: Mapping[str, Job], job: Job) -> None:
+    """Refuse a definition that is wrong by itself or beside *jobs*.
+
+    Raises:
+        KeyInvalid, HandlerInvalid, ScheduleInvalid, DuplicateJob: With the remedy.
+    """
+    check_name(job.name)
+    if not callable(job.handler):
+        raise HandlerInvalid(
+            f"the handler of {job.name!r} is {type(job.handler).__name__}, which cannot be called:"
+            " decorate a function that takes the run"
+        )
+    if job.catch_up not in CATCH_UP:
+        raise ScheduleInvalid(
+            f"{job.name}: catch_up={job.catch_up!r} is not one of {', '.join(CATCH_UP)}"
+        )
+    if job.name in jobs:
+        raise DuplicateJob(
+            f"the job {job.name!r} is defined twice in this process"
+            f" ({_place(jobs[job.name].handler)} and {_place(job.handler)}): give one another name",
+            job=job.name,
+        )
+
+
+def check_name(name: object) -> None:
+    """Refuse what is not a job's name.
+
+    Raises:
+        KeyInvalid: It says which names are allowed.
+    """
+    if not isinstance(name, str) or not re.fullmatch(JOB_NAME, name):
+        raise KeyInvalid(
+            f"{str(name)[:80]!r} is not a job's name: use 1 to 100 of a-z, 0-9, '.', '_' and '-',"
+            " the first a letter or a digit"
+        )
+
+
+def find(jobs: Mapping[str, Job], name: str) -> Job:
+    """The job of that name.
+
+    Raises:
+        UnknownJob: It suggests the nearest names.
+    """
+    if name in jobs:
+        return jobs[name]
+    near = get_close_matches(str(name), jobs, n=3, cutoff=0.5)
+    if near:
+        hint = f"did you mean {' or '.join(repr(other) for other in near)}?"
+    elif jobs:
+        hint = f"this app defines {', '.join(sorted(jobs)[:10])}"
+    else:
+        hint = "this app defines none; is the module with its jobs imported?"
+    raise UnknownJob(f"no job is called {str(name)[:100]!r}: {hint}", job=str(name)[:100])
+
+
+def _place(handler: Callable[..., Any]) -> str:
+    module = getattr(handler, "__module__", "?")
+    return f"{module}.{getattr(handler, '__qualname__', handler)}"

@@ -1,0 +1,189 @@
+"""Pruning that never frees a key: how far a prune may go, and the order of its statements.
+
+Decides the horizon of each job. It never passes a running attempt or a torn occurrence,
+and no flag lets it pass the floor (PROTOCOL 14 to 18). It never reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from duly._core.instants import format_instant, from_us
+from duly._core.ops import FLOOR_US, Begin, Commit, Contention, Op, Rollback
+from duly.errors import Busy, PruneRefused
+
+BATCH_ROWS = 500
+"""Rows of one table deleted in one transaction: an attempt at an old period waits for it."""
+TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFacts:
+    """Read the database's clock and the newest record. Reply: `Facts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListJobs:
+    """Jobs with rows at or below the bound. Reply: list of (job, horizon_us or None)."""
+
+    bound_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldestHeld:
+    """The oldest torn or running occurrence at or below the bound. Reply: int or None."""
+
+    job: str
+    bound_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class TouchGuard:
+    """Update the guard row, which waits for every attempt that looked at it. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseHorizon:
+    """Raise the job's horizon; it is never lowered. Reply: None."""
+
+    job: str
+    horizon_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBatch:
+    """Delete occurrences, then attempts, then duplicates. Reply: `Deleted`."""
+
+    job: str
+    horizon_us: int
+    rows: int
+
+
+PruneOp: TypeAlias = (
+    Op | ReadFacts | ListJobs | OldestHeld | TouchGuard | RaiseHorizon | DeleteBatch
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What bounds a prune.
+
+    Attributes:
+        clock_us: The database's clock.
+        newest_us: When the newest occurrence was recorded; None in an empty ledger.
+    """
+
+    clock_us: int
+    newest_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Rows deleted by one batch, per table."""
+
+    occurrences: int
+    attempts: int
+    duplicates: int
+
+    @property
+    def most(self) -> int:
+        """The largest of the three."""
+        return max(self.occurrences, self.attempts, self.duplicates)
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedJob:
+    """What a prune did to one job.
+
+    Attributes:
+        horizon_us: Its horizon now; None if it has none.
+        held_us: The torn or running occurrence that stopped the prune short, if any.
+    """
+
+    job: str
+    horizon_us: int | None
+    occurrences: int
+    attempts: int
+    held_us: int | None = None
+
+
+def prune(
+    older_than_us: int | None, *, age_us: int | None = None, clock_is_right: bool = False
+) -> Generator[PruneOp, Any, list[PrunedJob]]:
+    """Prune every job to a bound on its nominal times.
+
+    Args:
+        older_than_us: The bound as an instant; or else
+        age_us: the bound as an age by the database's clock.
+        clock_is_right: A person says so, although nothing was recorded for a day.
+
+    Raises:
+        PruneRefused: The bound passes the floor, or the clock is not to be trusted.
+        Busy: The guard stayed locked.
+    """
+    facts: Facts = yield ReadFacts()
+    yield Rollback()
+    bound_us = older_than_us if older_than_us is not None else facts.clock_us - (age_us or 0)
+    if facts.newest_us is None:
+        return []
+    _refuse_unsafe(bound_us, facts, clock_is_right)
+    jobs: list[tuple[str, int | None]] = yield ListJobs(bound_us)
+    yield Rollback()
+    done = []
+    for job, before_us in jobs:
+        held_us: int | None = yield OldestHeld(job, bound_us)
+        yield Rollback()
+        horizon_us = bound_us if held_us is None else held_us - 1
+        if before_us is not None and before_us > horizon_us:
+            horizon_us = before_us
+        done.append((yield from _prune_job(job, horizon_us, held_us)))
+    return done
+
+
+def _prune_job(
+    job: str, horizon_us: int, held_us: int | None
+) -> Generator[PruneOp, Any, PrunedJob]:
+    occurrences = attempts = tries = 0
+    while True:
+        try:
+            yield Begin()
+            # The guard first: an attempt that needs the horizon locks the guard before it
+            # reads, so it sees either no deletion or this horizon
+            # (tests/races/test_prune_against_attempt.py).
+            yield TouchGuard()
+            yield RaiseHorizon(job, horizon_us)
+            deleted: Deleted = yield DeleteBatch(job, horizon_us, BATCH_ROWS)
+            yield Commit()
+        except Contention as fault:
+            yield Rollback()
+            tries += 1
+            if tries == TRIES:
+                raise Busy(
+                    f"the prune of {job} stayed blocked by attempts at old periods: nothing of this"
+                    " batch was done, try again"
+                ) from fault.cause
+            continue
+        tries = 0
+        occurrences += deleted.occurrences
+        attempts += deleted.attempts
+        if deleted.most < BATCH_ROWS:
+            return PrunedJob(job, horizon_us, occurrences, attempts, held_us)
+
+
+def _refuse_unsafe(bound_us: int, facts: Facts, clock_is_right: bool) -> None:
+    assert facts.newest_us is not None
+    if facts.clock_us - facts.newest_us > FLOOR_US and not clock_is_right:
+        raise PruneRefused(
+            f"the database's clock says {format_instant(from_us(facts.clock_us))}, but nothing was"
+            f" recorded after {format_instant(from_us(facts.newest_us))}: if the clock is right,"
+            " say so (clock_is_right=True, --clock-is-right); a clock ahead would free recent keys"
+        )
+    limit_us = min(facts.clock_us, facts.newest_us) - 2 * FLOOR_US
+    if bound_us > limit_us:
+        raise PruneRefused(
+            f"a prune to {format_instant(from_us(bound_us))} would pass the floor"
+            f" {format_instant(from_us(limit_us))} (two days before the newest record): keys that"
+            " recent may still be retried; choose an older bound"
+        )

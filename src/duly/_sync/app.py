@@ -1,0 +1,370 @@
+"""`duly.App`: jobs of one process on one database, and what can be asked of them.
+
+It wires definitions, shells and evidence together. Decisions about an attempt are in
+`_core/protocol.py`, about a prune in `_core/retention.py`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy.engine import URL, Engine
+
+from duly import zones
+from duly._core import ops, retention
+from duly._core.evidence import Explanation, History
+from duly._core.instants import as_utc, from_us, to_us
+from duly._core.job import Job, define, find
+from duly._core.occurrence import Occurrence
+from duly._core.payload import Payload, canonical
+from duly._core.protocol import attempt
+from duly._core.resolve import nominal_time
+from duly._core.schedules import Schedule
+from duly._core.states import Outcome
+from duly._db.checks import check_ledger, check_server
+from duly._db.connect import Database
+from duly._db.sessions.base import host_clock_us
+from duly._sync import prune, questions
+from duly._sync.claim import looks_old, seconds
+from duly._sync.evidence import Evidence
+from duly._sync.markers import Markers
+from duly._sync.process import host_name, new_attempt_id, user_name
+from duly._sync.refusals import Result, loaded, refusal
+from duly._sync.run import Run, lending_engine, watch_errors
+from duly._sync.shell import Probe, Shell, Work
+from duly.errors import KeyInvalid, SchemaMissing, UsageError
+from duly.schedules import Cron
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class _Unset:
+    """The payload that was not given: the job's own."""
+
+
+_UNSET = _Unset()
+
+
+class App:
+    """The jobs of one process and the database that keeps them.
+
+    Args:
+        database: A URL or a SQLAlchemy Engine; the business database itself.
+        schema: Of the ledger, where it is not the connection's default.
+        allow_untested: Take a server that duly was never tested on.
+        evidence_after: How long an attempt runs before it is marked as under way.
+        started_by: Who starts attempts here, for people; the default names user and host.
+
+    Raises:
+        UsageError: The URL cannot be read, or names what duly does not serve. The database
+            is not touched before it is needed.
+    """
+
+    def __init__(
+        self,
+        database: str | URL | Engine,
+        *,
+        schema: str | None = None,
+        allow_untested: bool = False,
+        evidence_after: timedelta | float = 0.25,
+        started_by: str | None = None,
+    ) -> None:
+        self.database = Database(database, schema=schema, untested=allow_untested)
+        self.jobs: dict[str, Job] = {}
+        self.started_by = started_by or f"python:{user_name()}@{host_name()}"
+        self._lending = lending_engine(self.database.engine)
+        watch_errors(self.database.engine)
+        self._evidence = Evidence(self.database)
+        self._markers = Markers(self._evidence.store(), seconds(evidence_after))
+        self._ready = False
+        self._getting_ready = threading.Lock()
+        self._probe: Probe | None = None
+        atexit.register(_close, weakref.ref(self))
+
+    # Definitions
+
+    def job(
+        self,
+        name: str,
+        *,
+        schedule: str | Schedule | None = None,
+        timezone: str = "UTC",
+        payload: Any = None,
+        catch_up: str = "each",
+    ) -> Callable[[Handler], Handler]:
+        """Define a job; the decorated function stays a plain function.
+
+        Args:
+            name: `[a-z0-9][a-z0-9._-]{0,99}`; the job's identity.
+            schedule: Five-field cron text, a schedule, or None.
+            timezone: A name of the IANA zone data, for cron text and for local dates.
+            payload: JSON-ready; what an attempt gets unless another is given.
+            catch_up: `each`, `skip`, `reconcile` or `none`.
+
+        Raises:
+            KeyInvalid, ScheduleInvalid, PayloadInvalid, HandlerInvalid, DuplicateJob
+        """
+        zone = zones.load(timezone)
+        made = Cron(schedule, timezone=timezone) if isinstance(schedule, str) else schedule
+        default = canonical(payload)
+
+        def decorate(handler: Handler) -> Handler:
+            job = Job(name, handler, made, zone, default, catch_up)
+            define(self.jobs, job)
+            self.jobs[name] = job
+            return handler
+
+        return decorate
+
+    # Acting
+
+    def init(self) -> tuple[str | None, str | None]:
+        """Create or upgrade duly's tables; a missing SQLite file is made.
+
+        Returns:
+            The schema version before and after; before is None where there was none.
+        """
+        from duly._db.migrate import migrate
+
+        self.database.create_file()
+        versions = migrate(self.database)
+        self._get_ready()
+        return versions
+
+    def run(
+        self,
+        job: str,
+        at: datetime | date | str | None = None,
+        *,
+        partition: str = "",
+        payload: Any = _UNSET,
+        wait: timedelta | float = 10.0,
+        off_schedule: bool = False,
+        early: bool = False,
+    ) -> Result:
+        """Start one occurrence.
+
+        Args:
+            job: The name of a defined job.
+            at: An aware datetime, RFC 3339 text with an offset, or a local date with exactly
+                one nominal time; None for the newest due.
+            partition: Free text, at most 200 code points.
+            payload: Instead of the job's own.
+            wait: How long to wait for a rival or a contended database, a timedelta or
+                seconds. It does not bound the handler.
+            off_schedule: *at* need not be one of the job's nominal times.
+            early: *at* may lie in the future.
+
+        Returns:
+            `applied` or `duplicate`.
+
+        Raises:
+            PayloadConflict, AlreadySettled, Busy, Expired, TransactionEnded, NotDue,
+            ConnectionLost, UsageError: By who must act.
+            Exception: The handler's own, unchanged, after it was recorded as `failed`.
+        """
+        found = find(self.jobs, job)
+        wait_s = seconds(wait)
+        given = found.payload if payload is _UNSET else self._payload(payload)
+        self._get_ready()
+        nominal = nominal_time(
+            at,
+            found.schedule,
+            zone=found.zone,
+            now=from_us(host_clock_us()) if at is not None else questions.now(self.database),
+            off_schedule=off_schedule,
+            early=True,
+        )
+        occurrence = Occurrence(found.name, nominal.time, partition)
+        request = ops.Request(
+            occurrence,
+            given.fingerprint,
+            new_attempt_id(),
+            looks_old=looks_old(occurrence),
+            early=early or nominal.source == "schedule",
+        )
+        return self._attempt(found, request, given, nominal.source, wait_s)
+
+    def resolve(self, key: str, *, settle_as: str, reason: str, actor: str) -> Result | None:
+        """Settle a torn occurrence, as a person who looked at the data.
+
+        Args:
+            key: Of the torn occurrence; with `corrected`, of any settled one.
+            settle_as: `waived`: its effect is there, or not wanted. `corrected`: make it, as
+                the correction with the next number; both commit together.
+            reason: Why; not empty.
+            actor: Who.
+
+        Returns:
+            The correction's result, or None for `waived`.
+
+        Raises:
+            UsageError: An empty reason, an unknown word, a key that is not settled.
+            OperatorError: `waived` for an occurrence that is not torn.
+        """
+        occurrence = Occurrence.parse(key)
+        order = ops.Order(_required(actor, "actor"), _required(reason, "reason"))
+        if settle_as not in {"waived", "corrected"}:
+            raise UsageError(f"settle as 'waived' or 'corrected', not {settle_as!r}")
+        self._get_ready()
+        if settle_as == "waived":
+            questions.waive(self.database, occurrence, order)
+            return None
+        job = find(self.jobs, occurrence.job)
+        if occurrence.correction + 1 > 2**31 - 1:
+            raise KeyInvalid(f"{key} has no next correction")
+        questions.require_settled(self.database, occurrence)
+        correction = Occurrence(
+            occurrence.job,
+            occurrence.nominal_time,
+            occurrence.partition,
+            occurrence.correction + 1,
+        )
+        request = ops.Request(
+            correction,
+            job.payload.fingerprint,
+            new_attempt_id(),
+            looks_old=looks_old(correction),
+            order=order,
+        )
+        return self._attempt(job, request, job.payload, "correction", 10.0)
+
+    def prune(
+        self, *, older_than: timedelta | datetime, clock_is_right: bool = False
+    ) -> list[retention.PrunedJob]:
+        """Delete settled records at or below a nominal time; their keys stay refused.
+
+        Args:
+            older_than: An age by the database's clock, or an aware instant.
+            clock_is_right: Nothing was recorded for a day, and that is as it should be.
+
+        Raises:
+            PruneRefused: It would pass the floor, or the clock is in doubt.
+        """
+        self._get_ready()
+        self.sweep()
+        if isinstance(older_than, timedelta):
+            if older_than <= timedelta(0):
+                raise UsageError(f"older_than={older_than} is not an age: give more than zero")
+            age = older_than // timedelta(microseconds=1)
+            protocol = retention.prune(None, age_us=age, clock_is_right=clock_is_right)
+        else:
+            bound = to_us(as_utc(older_than, name="older_than"))
+            protocol = retention.prune(bound, clock_is_right=clock_is_right)
+        return prune.drive(self.database, self._evidence, protocol, self._probe)
+
+    def sweep(self) -> int:
+        """Record attempts whose process died as abandoned; returns how many there were."""
+        from duly._sync.sweep import sweep
+
+        self._get_ready()
+        return sweep(self.database, self._evidence)
+
+    # Asking
+
+    def history(self, job: str, *, limit: int = 50) -> History:
+        """What happened to *job*, newest first; a job needs no definition here."""
+        self.sweep()
+        return questions.history(self.database, self._evidence, job, limit, known=self.jobs)
+
+    def explain(self, key: str | Occurrence, *, limit: int = 50) -> Explanation:
+        """All that is known of one key, with a verdict to quote."""
+        occurrence = Occurrence.parse(key) if isinstance(key, str) else key
+        self.sweep()
+        return questions.explanation(self.database, self._evidence, occurrence, limit)
+
+    def occurrence(
+        self, job: str, at: datetime | date | str | None = None, *, partition: str = ""
+    ) -> Occurrence:
+        """The occurrence that a start of *job* would mean; without `at`, the newest due."""
+        found = find(self.jobs, job)
+        self._get_ready()
+        now = questions.now(self.database)
+        nominal = nominal_time(
+            at, found.schedule, zone=found.zone, now=now, off_schedule=True, early=True
+        )
+        return Occurrence(found.name, nominal.time, partition)
+
+    def close(self) -> None:
+        """Let go of connections; an App may be used again afterwards."""
+        self._markers.close()
+        self.database.engine.dispose()
+
+    # Within
+
+    def _payload(self, payload: Any) -> Payload:
+        return payload if isinstance(payload, Payload) else canonical(payload)
+
+    def _get_ready(self) -> None:
+        """Look once per process at the server, the file and the ledger."""
+        if self._ready:
+            return
+        with self._getting_ready:
+            if self._ready:
+                return
+            self.database.require_file()
+            with self.database.connect() as session:
+                check_server(self.database, session)
+            try:
+                self._check_ledger()
+            except SchemaMissing:
+                if self.database.path is None:
+                    raise
+                # The embedded default: in an existing file the tables are made at first use.
+                from duly._db.migrate import migrate
+
+                migrate(self.database)
+                self._check_ledger()
+            self._ready = True
+
+    def _check_ledger(self) -> None:
+        # A new lease: the check of the server found the schema.
+        with self.database.connect() as session:
+            check_ledger(self.database, session)
+
+    def _attempt(
+        self, job: Job, request: ops.Request, payload: Payload, source: str, wait_s: float
+    ) -> Result:
+        work = Work(request, payload, job.handler, job.schedule, job.zone, source, self.started_by)
+        shell = Shell(
+            self.database,
+            self._lending,
+            work,
+            wait_s=wait_s,
+            evidence=self._evidence,
+            markers=self._markers,
+            probe=self._probe,
+        )
+        report = shell.drive(attempt(request))
+        key = request.occurrence.key
+        duration = timedelta(seconds=shell.duration_s)
+        if report.outcome is Outcome.APPLIED:
+            return Result(report.outcome, key, request.attempt_id, loaded(shell.value), duration)
+        standing = report.standing
+        if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
+            value = loaded(standing.result)
+            return Result(report.outcome, key, standing.attempt_id, value, duration)
+        if report.outcome is Outcome.FAILED and not shell.never_ran:
+            assert report.error is not None
+            raise report.error
+        raise refusal(request, report, shell.holders) from report.error
+
+
+def _required(text: str, name: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"a {name} is required: say it in a few words")
+    return text.strip()[:2000]
+
+
+def _close(reference: weakref.ref[App]) -> None:
+    app = reference()
+    if app is not None:
+        app._markers.close()
+
+
+__all__ = ["App", "Result", "Run"]

@@ -1,0 +1,312 @@
+"""`duly.claim`: the primitive, for a transaction that the caller owns.
+
+It inserts the key and its attempt and says whether the key was free. It never begins,
+commits or rolls back, and sets nothing that outlives the claim (PROTOCOL 10 to 13).
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from duly._core import ops
+from duly._core.occurrence import Occurrence
+from duly._core.payload import canonical
+from duly._core.protocol import claim as claim_protocol
+from duly._core.states import Outcome
+from duly._db.connect import Database, make_session
+from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
+from duly._db.sessions.base import Session, host_clock_us, key_params
+from duly._db.tables import require_current
+from duly._db.translate import first_line, public_error
+from duly._sync.process import host_name, new_attempt_id, user_name
+from duly._sync.refusals import loaded, refusal
+from duly.errors import (
+    ConnectionLost,
+    KeyInvalid,
+    SchemaMissing,
+    TransactionEnded,
+    TransientError,
+    UsageError,
+)
+
+_schemas: weakref.WeakKeyDictionary[Any, dict[str | None, str]] = weakref.WeakKeyDictionary()
+_checked_files: set[tuple[int, int, int]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim found.
+
+    Attributes:
+        is_new: The key is this transaction's: make the change, then commit both.
+        outcome: `applied` if new, else `duplicate`.
+        key: The logical key.
+        attempt_id: This claim's attempt, or the one that applied the key before.
+        value: The stored result of the one before, or None.
+    """
+
+    is_new: bool
+    outcome: Outcome
+    key: str
+    attempt_id: UUID
+    value: Any = None
+    _session: Session = field(repr=False, kw_only=True)
+    _occurrence: Occurrence = field(repr=False, kw_only=True)
+
+    def confirm(self) -> None:
+        """Prove, just before the commit, that the claim is still in the transaction.
+
+        A savepoint that was rolled back took a claim made inside it along, and left the
+        change: claim outside savepoints, or call this.
+
+        Raises:
+            TransactionEnded: The claim is gone; roll back.
+        """
+        params = {
+            **key_params(self._occurrence),
+            "attempt_id": self._session.encode_id(self.attempt_id),
+        }
+        if not self._session.run("confirm", params):
+            raise TransactionEnded(
+                f"{self.key}: the claim is not in this transaction any more (a savepoint was rolled"
+                " back, or the transaction ended): roll back and try the whole again",
+                key=self.key,
+            )
+
+
+def claim(
+    connection: Any,
+    occurrence: Occurrence | str,
+    *,
+    payload: Any = None,
+    schema: str | None = None,
+    wait: timedelta | float = 10.0,
+) -> Claim:
+    """Claim an occurrence inside the transaction of *connection*.
+
+    The caller commits the claim and its own change together, or neither. Claim first, then
+    change; a rival waits for this transaction to end.
+
+    Args:
+        connection: Of sqlite3, psycopg, PyMySQL or SQLAlchemy (a Connection or a Session),
+            with a transaction open or begun by its next statement.
+        occurrence: What is done, or its key's text.
+        payload: JSON-ready; the same key with another payload is refused.
+        schema: Of the ledger, where it is not the connection's default.
+        wait: How long to wait for a rival, as a timedelta or in seconds.
+
+    Raises:
+        PayloadConflict, AlreadySettled, Expired: The key is held; nothing was changed.
+        TransientError: The database was contended: roll back and try the whole again.
+        NoTransaction: The connection would commit claim and change apart.
+        PayloadInvalid, KeyInvalid: Refused before any statement.
+    """
+    if isinstance(occurrence, str):
+        occurrence = Occurrence.parse(occurrence)
+    if occurrence.correction != 1:
+        raise KeyInvalid(
+            f"{occurrence.key} is a correction, which a person orders: `duly resolve KEY --as"
+            " corrected` on the occurrence before it"
+        )
+    fingerprint = canonical(payload).fingerprint
+    session = open_session(connection, schema)
+    request = ops.Request(
+        occurrence,
+        fingerprint,
+        new_attempt_id(),
+        looks_old=looks_old(occurrence),
+    )
+    report = _drive(session, request, seconds(wait))
+    standing = report.standing
+    if report.outcome is Outcome.APPLIED:
+        return Claim(
+            True, Outcome.APPLIED, occurrence.key, request.attempt_id,
+            _session=session, _occurrence=occurrence,
+        )  # fmt: skip
+    if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
+        return Claim(
+            False, Outcome.DUPLICATE, occurrence.key, standing.attempt_id, loaded(standing.result),
+            _session=session, _occurrence=occurrence,
+        )  # fmt: skip
+    raise refusal(request, report)
+
+
+def looks_old(occurrence: Occurrence) -> bool:
+    """Whether a prune may have passed it, by this host's clock, with half a day to spare."""
+    return occurrence.nominal_us <= host_clock_us() - ops.FLOOR_US // 2
+
+
+def seconds(wait: timedelta | float) -> float:
+    """A wait in seconds.
+
+    Raises:
+        UsageError: It is negative, or no duration.
+    """
+    value = wait.total_seconds() if isinstance(wait, timedelta) else wait
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UsageError(f"wait={wait!r} is not a duration: give a timedelta, or seconds from 0 on")
+    return float(value)
+
+
+def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
+    protocol = claim_protocol(request)
+    params = {
+        **key_params(request.occurrence),
+        "fingerprint": request.fingerprint,
+        "attempt_id": session.encode_id(request.attempt_id),
+        "started_by": f"python:{user_name()}@{host_name()}"[:200],
+        "source": "claim",
+        "host": host_name(),
+        "pid": os.getpid(),
+    }
+    try:
+        session.require_transaction()
+        op = next(protocol)
+        while True:
+            op = protocol.send(_perform(session, op, request, params, wait_s))
+    except StopIteration as done:
+        session.restore()
+        report: ops.Report = done.value
+        return report
+    except ops.Contention as vanished:
+        raise _again(request, vanished.cause) from vanished.cause
+    except Exception as error:
+        raise _translated(session, request, error) from error
+    finally:
+        protocol.close()
+
+
+def _perform(
+    session: Session, op: ops.Op, request: ops.Request, params: dict[str, Any], wait_s: float
+) -> Any:
+    match op:
+        case ops.Claim():
+            return session.claim_in_caller(params, wait_s)
+        case ops.LockGuard():
+            return session.lock_guard(wait_s)
+        case ops.ReadHorizon():
+            return session.read_horizon(request.occurrence.job)
+        case ops.Explain():
+            return session.read_standing(request.occurrence)
+        case ops.Unclaim():
+            return session.unclaim(params)
+        case _:
+            raise AssertionError(f"a claim does not ask for {op}")
+
+
+def _translated(session: Session, request: ops.Request, error: Exception) -> Exception:
+    where = f"the {session.dialect.title} connection"
+    match session.classify(error):
+        case ErrorKind.CONTENTION:
+            return _again(request, error)
+        case ErrorKind.LOST:
+            return ConnectionLost(
+                f"{request.occurrence.key}: the connection was lost ({first_line(error)}): nothing"
+                " was committed; connect and try the whole again"
+            )
+        case _:
+            return public_error(session.dialect, error, where) or error
+
+
+def _again(request: ops.Request, error: BaseException) -> TransientError:
+    return TransientError(
+        f"{request.occurrence.key}: the database was contended ({first_line(error)}) and this"
+        " transaction may be damaged: roll back and try the whole again",
+        key=request.occurrence.key,
+    )
+
+
+# From a connection of the user's to a session
+
+
+def open_session(connection: Any, schema: str | None) -> Session:
+    """A session on the driver's connection beneath *connection*, with the ledger checked.
+
+    Raises:
+        UsageError: A connection of a kind that duly does not know.
+        SchemaMissing, SchemaOutdated, SchemaNewer: The ledger is not this code's.
+    """
+    raw = _driver_connection(connection)
+    dialect = _dialect(raw)
+    if dialect is SQLITE:
+        session = make_session(SQLITE, raw, schema)
+        _check_file(session, raw)
+        return session
+    known = _schemas.setdefault(raw, {})
+    if schema not in known:
+        session = make_session(dialect, raw, schema)
+        session.require_transaction()
+        known[schema] = _find_ledger(session, dialect, schema)
+    return make_session(dialect, raw, known[schema])
+
+
+def _driver_connection(connection: Any) -> Any:
+    module = type(connection).__module__.split(".")[0]
+    if module != "sqlalchemy" and not hasattr(connection, "get_bind"):
+        return connection
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session as OrmSession
+
+    if isinstance(connection, OrmSession):
+        connection = connection.connection()
+    if not isinstance(connection, Connection):
+        raise UsageError(
+            f"duly.claim takes a connection, not {type(connection).__name__}: use"
+            " `with engine.begin() as connection:`"
+        )
+    if not connection.in_transaction():
+        # As its own next statement would have done; without it, SQLAlchemy's commit()
+        # would not know of the claim.
+        connection.begin()
+    return connection.connection.driver_connection
+
+
+def _dialect(raw: Any) -> Dialect:
+    names = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(raw).__mro__}
+    if ("sqlite3", "Connection") in names:
+        return SQLITE
+    if ("psycopg", "Connection") in names:
+        return POSTGRESQL
+    if ("pymysql", "Connection") in names:
+        return MARIADB
+    raise UsageError(
+        f"duly.claim does not know connections of type"
+        f" {type(raw).__module__}.{type(raw).__qualname__}: give one of sqlite3, psycopg 3,"
+        " PyMySQL or SQLAlchemy"
+    )
+
+
+def _find_ledger(session: Session, dialect: Dialect, schema: str | None) -> str:
+    from duly._db.checks import default_schema
+
+    found = default_schema(session, schema)
+    checked = make_session(dialect, session.raw, found)
+    require_current(checked, f"schema {found!r} of this {dialect.title} connection")
+    return found
+
+
+def _check_file(session: Session, raw: Any) -> None:
+    session.require_transaction()
+    path = raw.execute("PRAGMA database_list").fetchone()[2]
+    identity: tuple[int, int, int] | None = None
+    if path:
+        found = os.stat(path)
+        identity = (found.st_dev, found.st_ino, os.getpid())
+        if identity in _checked_files:
+            return
+    try:
+        require_current(session, f"SQLite file {path}" if path else "this SQLite database")
+    except SchemaMissing:
+        if not path or raw.in_transaction:
+            raise
+        # The embedded default: in an existing file the tables are made at first use.
+        from duly._db.migrate import migrate
+
+        migrate(Database(f"sqlite:///{path}"))
+    if identity is not None:
+        _checked_files.add(identity)

@@ -1,0 +1,161 @@
+"""Where one App keeps evidence that is not part of an effect: markers and duplicates.
+
+On PostgreSQL and MariaDB both are rows; on SQLite both are side files. Losing any of it
+changes no outcome.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from duly._core.occurrence import Occurrence
+from duly._db.connect import Database, make_session
+from duly._db.dialects import SQLITE
+from duly._db.sessions.base import Session, key_params
+from duly._db.side_files import Line, SideFiles
+from duly._sync.markers import Marker, MarkerStore
+
+
+class Evidence:
+    """Markers and duplicates of one database, by its kind."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._side: SideFiles | None = None
+
+    @property
+    def side(self) -> SideFiles | None:
+        """The side files; None on a server, or before the ledger's id is known."""
+        database = self._database
+        if database.dialect is not SQLITE or database.path is None or database.ledger_id is None:
+            return None
+        if self._side is None or self._side.ledger_id != database.ledger_id:
+            self._side = SideFiles(database.path, database.ledger_id)
+        return self._side
+
+    def store(self) -> MarkerStore:
+        """Where markers of this database go."""
+        return _SideStore(self) if self._database.dialect is SQLITE else _RowStore(self._database)
+
+    def count_duplicate(self, session: Session, occurrence: Occurrence, started_by: str) -> None:
+        """Count a refused start, without a sync where the database allows.
+
+        On a server it commits the session's transaction, which holds nothing else.
+        """
+        if (side := self.side) is None:
+            session.change(
+                "count_duplicate", {**key_params(occurrence), "started_by": started_by}
+            )
+            session.commit(1.0)
+            return
+        session.rollback()
+        line = {**key_params(occurrence), "by": started_by, "at": session.clock_us()}
+        if side.count_duplicate(line):
+            self.fold(session)
+
+    def fold(self, session: Session) -> None:
+        """Bring SQLite's appended duplicates into the table."""
+        side = self.side
+        if side is None:
+            return
+
+        def store(lines: list[Line]) -> None:
+            session.begin(1.0)
+            for line in lines:
+                params = {**_key(line), "started_by": line["by"], "now_us": line["at"]}
+                session.change("count_duplicate", params)
+            session.commit(1.0)
+
+        side.fold_duplicates(store)
+
+    def holders(self, session: Session, occurrence: Occurrence) -> list[Marker]:
+        """The attempts under way at one occurrence that are known, oldest first."""
+        if self._database.dialect is not SQLITE:
+            return [
+                marker_of(session, row)
+                for row in session.run("running_on_key", key_params(occurrence))
+            ]
+        if (side := self.side) is None:
+            return []
+        key = key_params(occurrence)
+        found = [marker_of_line(line) for line in side.alive() if _key(line) == key]
+        return sorted(found, key=lambda marker: marker.started_us)
+
+    def running(self, session: Session) -> list[Marker]:
+        """Every marker of this database, of the living and (on a server) of the dead."""
+        if self._database.dialect is not SQLITE:
+            return [marker_of(session, row) for row in session.run("list_running", {"limit": 1000})]
+        return [marker_of_line(line) for line in self.side.alive()] if self.side else []
+
+
+def marker_of(session: Session, row: tuple[Any, ...]) -> Marker:
+    """A marker from its row."""
+    return Marker(session.decode_id(row[0]) or UUID(int=0), *row[1:])
+
+
+def marker_of_line(line: Line) -> Marker:
+    """A marker from its line in a side file."""
+    return Marker(
+        UUID(line["attempt_id"]), started_by=line["started_by"], host=line["host"],
+        process=line["process"], pid=line["pid"], started_us=line["started_us"], **_key(line),
+    )  # fmt: skip
+
+
+def _key(line: Line) -> dict[str, Any]:
+    return {name: line[name] for name in ("job", "nominal_us", "partition_key", "correction")}
+
+
+def _values(marker: Marker) -> dict[str, Any]:
+    return {name: getattr(marker, name) for name in Marker.__slots__}
+
+
+class _SideStore:
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    def add(self, marker: Marker) -> None:
+        if side := self._evidence.side:
+            line = {**_values(marker), "attempt_id": str(marker.attempt_id)}
+            side.running.add(str(marker.attempt_id), line)
+
+    def remove(self, attempt_id: UUID) -> None:
+        if side := self._evidence.side:
+            side.running.remove(str(attempt_id))
+
+    def close(self) -> None:
+        return
+
+
+class _RowStore:
+    """One connection per process, outside the pool, in autocommit, with a short lock bound."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._session: Session | None = None
+        self._fairy: Any = None
+
+    def add(self, marker: Marker) -> None:
+        session = self._open()
+        values = {**_values(marker), "attempt_id": session.encode_id(marker.attempt_id)}
+        session.change("mark_running", values)
+
+    def remove(self, attempt_id: UUID) -> None:
+        session = self._open()
+        session.change("unmark_running", {"attempt_id": session.encode_id(attempt_id)})
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._fairy.close()
+
+    def _open(self) -> Session:
+        if self._session is None:
+            fairy = self._database.engine.raw_connection()
+            fairy.detach()  # it is the markers' own now; the pool makes another
+            session = make_session(
+                self._database.dialect, fairy.driver_connection, self._database.schema
+            )
+            session.serve_markers()
+            self._session, self._fairy = session, fairy
+        return self._session

@@ -1,0 +1,96 @@
+"""Performs the ops of a prune; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from duly._core import ops, retention
+from duly._db.connect import Database
+from duly._db.dialects import ErrorKind
+from duly._db.sessions.base import Session
+from duly._db.translate import public_error
+from duly._sync.evidence import Evidence
+
+
+def drive(
+    database: Database,
+    evidence: Evidence,
+    protocol: Generator[retention.PruneOp, Any, list[retention.PrunedJob]],
+    probe: Any = None,
+) -> list[retention.PrunedJob]:
+    """Run a prune to its end on one connection.
+
+    Raises:
+        PruneRefused, Busy, DulyError: As the protocol; the batch under way is rolled back.
+    """
+    with database.connect() as session:
+        try:
+            op = next(protocol)
+            while True:
+                try:
+                    if probe is not None:
+                        probe("before", op, session)
+                    reply = _perform(database, evidence, session, op)
+                    if probe is not None:
+                        probe("after", op, session)
+                except Exception as error:
+                    if session.classify(error) is not ErrorKind.CONTENTION:
+                        raise
+                    op = protocol.throw(ops.Contention(error))
+                else:
+                    op = protocol.send(reply)
+        except StopIteration as done:
+            result: list[retention.PrunedJob] = done.value
+            return result
+        except Exception as error:
+            known = public_error(database.dialect, error, database.where)
+            raise (known or error) from (error if known else None)
+        finally:
+            protocol.close()
+
+
+def _perform(
+    database: Database, evidence: Evidence, session: Session, op: retention.PruneOp
+) -> Any:
+    match op:
+        case ops.Begin():
+            return session.begin_prune(10.0)
+        case ops.Commit():
+            return session.commit(10.0)
+        case ops.Rollback():
+            return session.rollback()
+        case retention.ReadFacts():
+            newest = session.run("newest_recorded", {})[0][0]
+            return retention.Facts(session.clock_us(), None if newest is None else int(newest))
+        case retention.ListJobs():
+            return list(session.run("prune_jobs", {"bound_us": op.bound_us, "limit": 100_000}))
+        case retention.OldestHeld():
+            return _oldest_held(evidence, session, op)
+        case retention.TouchGuard():
+            if session.change("touch_guard", session.bounds(10.0)) != 1:
+                # MariaDB counts a row whose value did not change as 0; the lock is held.
+                session.lock_guard(10.0)
+            return None
+        case retention.RaiseHorizon():
+            return session.change("raise_horizon", {"job": op.job, "horizon_us": op.horizon_us})
+        case retention.DeleteBatch():
+            params = {"job": op.job, "horizon_us": op.horizon_us, "limit": op.rows}
+            return retention.Deleted(
+                session.change("prune_occurrences", params),
+                session.change("prune_attempts", params),
+                session.change("prune_duplicates", params),
+            )
+        case _:
+            raise AssertionError(f"a prune does not ask for {op}")
+
+
+def _oldest_held(evidence: Evidence, session: Session, op: retention.OldestHeld) -> int | None:
+    torn = session.run("oldest_torn", {"job": op.job, "bound_us": op.bound_us})[0][0]
+    running = [
+        marker.nominal_us
+        for marker in evidence.running(session)
+        if marker.job == op.job and marker.nominal_us <= op.bound_us
+    ]
+    held = running + ([] if torn is None else [int(torn)])
+    return min(held, default=None)

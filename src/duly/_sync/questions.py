@@ -1,0 +1,142 @@
+"""Reads for an App: the clock, histories, explanations; and a person's waiver.
+
+Each opens one short transaction of its own. It decides nothing about an attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from difflib import get_close_matches
+
+from duly._core.evidence import Explanation, History, Running, explain
+from duly._core.instants import from_us
+from duly._core.job import check_name
+from duly._core.occurrence import Occurrence
+from duly._core.ops import Order
+from duly._core.states import Disposition
+from duly._db import reading
+from duly._db.connect import Database
+from duly._db.sessions.base import Session, key_params
+from duly._sync.evidence import Evidence
+from duly._sync.markers import Marker
+from duly._sync.process import new_attempt_id
+from duly.errors import AlreadySettled, UnknownJob, UsageError
+
+
+def now(database: Database) -> datetime:
+    """The database's clock."""
+    with database.connect() as session:
+        return from_us(session.clock_us())
+
+
+def history(
+    database: Database, evidence: Evidence, job: str, limit: int, *, known: Iterable[str]
+) -> History:
+    """What happened to one job, newest first.
+
+    Raises:
+        UnknownJob: Neither the ledger nor this process knows the name.
+    """
+    check_name(job)
+    with database.connect() as session:
+        names = {*reading.known_jobs(session), *known}
+        if job not in names:
+            near = get_close_matches(job, names, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "it has no history"
+            raise UnknownJob(f"no job is called {job!r} in {database.where}: {hint}", job=job)
+        completed = session.run("last_completed", {"job": job})
+        page = {"job": job, "limit": limit}
+        return History(
+            job,
+            reading.settled(session, completed[0]) if completed else None,
+            reading.attempts(session, session.run("list_attempts", page)),
+            reading.refused(session.run("list_duplicates", page)),
+            _running(m for m in evidence.running(session) if m.job == job),
+        )
+
+
+def explanation(
+    database: Database, evidence: Evidence, occurrence: Occurrence, limit: int
+) -> Explanation:
+    """All that is known of one key."""
+    page = {**key_params(occurrence), "limit": limit}
+    with database.connect() as session:
+        return explain(
+            occurrence,
+            settled=reading.settled_on(session, occurrence),
+            horizon_at=reading.horizon(session, occurrence.job),
+            attempts=reading.attempts(session, session.run("attempts_on_key", page)),
+            refused=reading.refused(session.run("duplicates_on_key", page)),
+            running=_running(evidence.holders(session, occurrence)),
+            audit=reading.audit(session.run("audit_on_key", page)),
+        )
+
+
+def waive(database: Database, occurrence: Occurrence, order: Order) -> None:
+    """Settle a torn occurrence as waived, with the audit of who and why.
+
+    Raises:
+        UsageError: Nothing is recorded under the key.
+        AlreadySettled: It is settled, and not torn.
+    """
+    with database.connect() as session:
+        session.begin(10.0)
+        if session.waive(occurrence, actor=order.actor, reason=order.reason):
+            session.audit(
+                occurrence,
+                new_attempt_id(),
+                action="waive",
+                actor=order.actor,
+                reason=order.reason,
+            )
+            session.commit(10.0)
+            return
+        standing = session.read_standing(occurrence)
+    if standing is None:
+        raise _unsettled(occurrence)
+    raise AlreadySettled(
+        f"{occurrence.key} is settled as {standing.disposition}, not torn: there is nothing to"
+        " waive",
+        key=occurrence.key,
+        disposition=standing.disposition.value,
+    )
+
+
+def require_settled(database: Database, occurrence: Occurrence) -> Disposition:
+    """How the occurrence is settled.
+
+    Raises:
+        UsageError: It is not: run it instead of correcting it.
+    """
+    with database.connect() as session:
+        standing = session.read_standing(occurrence)
+    if standing is None:
+        raise _unsettled(occurrence)
+    return standing.disposition
+
+
+def holders(session: Session, evidence: Evidence, occurrence: Occurrence) -> tuple[Running, ...]:
+    """Attempts under way at one key."""
+    return _running(evidence.holders(session, occurrence))
+
+
+def _unsettled(occurrence: Occurrence) -> UsageError:
+    return UsageError(
+        f"{occurrence.key} is not settled, so there is nothing to resolve: run it"
+        f" (`duly explain '{occurrence.key}'` shows what is recorded)"
+    )
+
+
+def _running(markers: Iterable[Marker]) -> tuple[Running, ...]:
+    return tuple(
+        Running(
+            Occurrence.from_us(m.job, m.nominal_us, m.partition_key, m.correction),
+            m.attempt_id,
+            m.started_by,
+            m.host,
+            m.pid,
+            from_us(m.started_us),
+        )
+        for m in markers
+    )

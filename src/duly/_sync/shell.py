@@ -1,0 +1,458 @@
+"""Performs the ops of one attempt on duly's own connection.
+
+It decides nothing about an occurrence: it turns ops into statements, driver errors into
+the protocol's faults, and on the way out closes the protocol and rolls back whatever is
+still open.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.engine import Engine
+
+from duly._core import ops
+from duly._core.occurrence import Occurrence
+from duly._core.payload import Payload, result_json
+from duly._core.redact import redact
+from duly._core.schedules import Schedule
+from duly._core.states import ErrorOrigin, Outcome
+from duly._db.connect import Database, Lease
+from duly._db.dialects import ErrorKind, code_text
+from duly._db.sessions.base import Session, host_clock_us, key_params
+from duly._db.translate import public_error
+from duly._sync.evidence import Evidence
+from duly._sync.markers import Marker, Markers
+from duly._sync.process import host_name, process_identity
+from duly._sync.run import Lender, Run
+from duly._sync.signals import HeldSignals
+from duly.errors import ConnectionLost, UsageError
+
+log = logging.getLogger("duly.attempt")
+
+SETTLE_S = 10.0
+"""How long the fate of an unknown commit, or a torn row, is sought."""
+TRACEBACK_MAX = 8_000
+MESSAGE_MAX = 2_000
+_BACKOFF_S = 0.01
+_SQLALCHEMY_HINT = re.compile(r"\n?\(Background on this error at: [^)]*\)")
+_BACKOFF_MAX_S = 0.5
+
+Probe = Callable[[str, ops.Op, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one attempt is to do, and for whom."""
+
+    request: ops.Request
+    payload: Payload
+    handler: Callable[[Run], Any]
+    schedule: Schedule | None
+    zone: Any
+    source: str
+    started_by: str
+
+    @property
+    def occurrence(self) -> Occurrence:
+        """The occurrence of the request."""
+        return self.request.occurrence
+
+
+class Shell:
+    """One attempt, being made.
+
+    Attributes:
+        never_ran: No handler was called, so a failure is the database's own.
+        value: The handler's result, canonical JSON text, once it returned.
+        holders: Attempts that were seen to hold the key, for `busy`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lending: Engine,
+        work: Work,
+        *,
+        wait_s: float,
+        evidence: Evidence,
+        markers: Markers,
+        probe: Probe | None = None,
+    ) -> None:
+        self._database = database
+        self._lending = lending
+        self._work = work
+        self._wait_s = wait_s
+        self._settle_s = SETTLE_S
+        self._evidence = evidence
+        self._markers = markers
+        self._probe = probe
+        self._signals = HeldSignals()
+        self._lease: Lease | None = None
+        self._started = time.monotonic()
+        self._clock_at_start_us: int | None = None
+        self.never_ran = True
+        self.value: str | None = None
+        self.holders: list[Marker] = []
+
+    def drive(self, protocol: ops.Ops) -> ops.Report:
+        """Run *protocol* to its end.
+
+        Raises:
+            DulyError: The database refused a statement of duly's own.
+        """
+        self._refuse_nesting()
+        with self._signals:
+            try:
+                op = next(protocol)
+                while True:
+                    try:
+                        reply = self._perform(op)
+                    except ops.Fault as fault:
+                        op = protocol.throw(fault)
+                    else:
+                        op = protocol.send(reply)
+            except StopIteration as done:
+                report: ops.Report = done.value
+                return report
+            except ops.Refused as refused:
+                known = public_error(
+                    self._database.dialect, refused.cause, self._database.where
+                )
+                raise (known or refused.cause) from (refused.cause if known else None)
+            except ops.Interrupted as interrupted:
+                raise interrupted.cause from None
+            finally:
+                protocol.close()
+                self._leave()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds since the attempt began."""
+        return time.monotonic() - self._started
+
+    def _refuse_nesting(self) -> None:
+        """SQLite has one writer: a second transaction of this thread could only wait for itself."""
+        path = self._database.path
+        if path is not None and path in _files_in_handlers():
+            raise UsageError(
+                f"an attempt on {path} was started from inside a handler on the same file, and"
+                " SQLite has one writer: start it after the handler returned"
+            )
+
+    # Performing
+
+    def _perform(self, op: ops.Op) -> Any:
+        try:
+            if isinstance(op, _INTERRUPTIBLE):
+                with self._signals.open():
+                    return self._do(op)
+            return self._do(op)
+        except ops.Fault:
+            raise
+        except BaseException as error:
+            raise self._fault(op, error) from error
+
+    def _do(self, op: ops.Op) -> Any:
+        if self._probe is not None:
+            self._probe("before", op, self)
+        began = time.monotonic()
+        try:
+            reply = self._statement(op)
+        finally:
+            if isinstance(op, _WAITING):
+                self._spend(op, time.monotonic() - began)
+        if self._probe is not None:
+            self._probe("after", op, self)
+        return reply
+
+    def _statement(self, op: ops.Op) -> Any:  # noqa: PLR0911, PLR0912 - one line per op
+        match op:
+            case ops.Begin():
+                return self.session.begin(self._wait_s)
+            case ops.Claim():
+                return self._claim()
+            case ops.CallHandler():
+                return self._call_handler()
+            case ops.Seal():
+                return self._seal()
+            case ops.Commit():
+                return self.session.commit(SETTLE_S)
+            case ops.Rollback():
+                return self._rollback()
+            case ops.LockGuard():
+                return self.session.lock_guard(self._wait_s)
+            case ops.ReadHorizon():
+                return self.session.read_horizon(self._work.occurrence.job)
+            case ops.Explain():
+                return self.session.read_standing(self._work.occurrence)
+            case ops.CountDuplicate():
+                return self._evidence.count_duplicate(
+                    self.session, self._work.occurrence, self._work.started_by
+                )
+            case ops.Record():
+                return self._record(op)
+            case ops.HoldTorn():
+                return self._hold_torn(op)
+            case ops.SettleCorrected():
+                return self._settle_corrected()
+            case ops.Reconnect():
+                return self._discard()
+            case ops.Backoff():
+                return self._back_off(op)
+            case ops.Unclaim():
+                return self.session.unclaim(self._claim_params())
+
+    @property
+    def session(self) -> Session:
+        """The session of the connection in use; taken from the pool when first needed."""
+        if self._lease is None:
+            self._lease = self._database.connect()
+        return self._lease.session
+
+    def _claim(self) -> ops.Claimed:
+        claimed = self.session.claim(self._claim_params(), self._wait_s)
+        if claimed.clock_us:
+            elapsed_us = int(self.duration_s * 1e6)
+            self._clock_at_start_us = claimed.clock_us - elapsed_us
+        return claimed
+
+    def _claim_params(self) -> dict[str, Any]:
+        request = self._work.request
+        return {
+            **key_params(request.occurrence),
+            "fingerprint": request.fingerprint,
+            "attempt_id": self.session.encode_id(request.attempt_id),
+        }
+
+    def _call_handler(self) -> ops.Returned | ops.Raised:
+        work = self._work
+        session = self.session
+        assert self._lease is not None
+        lender = Lender(
+            self._lending, self._lease.fairy, session.dialect, self._database.nontransactional
+        )
+        run = Run(
+            work.occurrence,
+            work.payload.value,
+            work.request.attempt_id,
+            zone=work.zone,
+            schedule=work.schedule,
+            lender=lender,
+        )
+        self._markers.started(self._marker())
+        session.arm()
+        self.never_ran = False
+        inside = _files_in_handlers()
+        inside.append(self._database.path)
+        try:
+            self.value = result_json(work.handler(run))
+        except BaseException as error:
+            lender.take_back()
+            return self._raised(error, session.after_handler(error))
+        finally:
+            inside.pop()
+        lender.take_back()
+        if lender.contention is not None:
+            return self._raised(lender.contention, session.after_handler(lender.contention))
+        return ops.Returned(session.after_handler(None))
+
+    def _raised(self, error: BaseException, transaction: ops.Transaction) -> ops.Raised:
+        kind = self._database.dialect.classify(error)
+        if not isinstance(error, Exception):
+            origin = ErrorOrigin.SIGNAL
+        else:
+            origin = ErrorOrigin.HANDLER if kind is None else ErrorOrigin.DATABASE
+        return ops.Raised(
+            error,
+            transaction,
+            contention=kind is ErrorKind.CONTENTION,
+            lost=kind is ErrorKind.LOST,
+            origin=origin,
+        )
+
+    def _seal(self) -> bool:
+        params = {**self._claim_params(), **self._attempt_params(), "result": self.value}
+        return self.session.change("seal", params) == 1
+
+    def _record(self, op: ops.Record) -> None:
+        session = self.session
+        session.begin(1.0)
+        session.change("record_attempt", self._record_params(op.outcome, op.error, op.origin))
+        session.commit(1.0)
+
+    def _record_params(
+        self, outcome: Outcome, error: BaseException | None, origin: ErrorOrigin | None
+    ) -> dict[str, Any]:
+        trace = "".join(traceback.format_exception(error)) if error is not None else None
+        return {
+            **key_params(self._work.occurrence),
+            **self._attempt_params(),
+            "attempt_id": self.session.encode_id(self._work.request.attempt_id),
+            "outcome": outcome.value,
+            "error_origin": origin.value if origin else None,
+            "error_type": type(error).__qualname__[:200] if error is not None else None,
+            "error_message": self._clean(str(error))[:MESSAGE_MAX] if error is not None else None,
+            # The end names the error; the middle is what a bound may cost.
+            "error_traceback": self._clean(trace)[-TRACEBACK_MAX:] if trace else None,
+        }
+
+    def _clean(self, text: str) -> str:
+        """Without secrets, and without what a text column cannot hold."""
+        plain = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
+        plain = _SQLALCHEMY_HINT.sub("", plain)
+        return redact(plain, self._database.secrets)
+
+    def _attempt_params(self) -> dict[str, Any]:
+        started_us = self._clock_at_start_us
+        if started_us is None:
+            started_us = self.session.clock_us() - int(self.duration_s * 1e6)
+        return {
+            "started_by": self._work.started_by[:200],
+            "source": self._work.source[:40],
+            "host": host_name(),
+            "pid": os.getpid(),
+            "started_us": started_us,
+            "finished_us": started_us + int(self.duration_s * 1e6),
+        }
+
+    def _hold_torn(self, op: ops.HoldTorn) -> None:
+        session = self.session
+        session.begin(SETTLE_S)
+        session.hold_torn(self._claim_params())
+        session.change(
+            "record_attempt", self._record_params(Outcome.TORN, op.error, ErrorOrigin.HANDLER)
+        )
+        session.commit(SETTLE_S)
+
+    def _settle_corrected(self) -> bool:
+        """The predecessor must be settled; a torn one is waived in favour of this one."""
+        request = self._work.request
+        assert request.order is not None
+        mine = request.occurrence
+        earlier = Occurrence(mine.job, mine.nominal_time, mine.partition, mine.correction - 1)
+        if self.session.read_standing(earlier) is None:
+            return False
+        order = {"actor": request.order.actor, "reason": request.order.reason}
+        self.session.waive(earlier, **order)
+        self.session.audit(mine, UUID(int=request.attempt_id.int), action="correct", **order)
+        return True
+
+    def _rollback(self) -> None:
+        if self._lease is None:
+            return
+        try:
+            self._lease.session.rollback()
+        except Exception:
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._lease is not None:
+            lease, self._lease = self._lease, None
+            lease.discard()
+
+    def _back_off(self, op: ops.Backoff) -> bool:
+        left = self._settle_s if op.settling else self._wait_s
+        if left <= 0:
+            if not op.settling:
+                self._see_holders()
+            return False
+        delay = min(_BACKOFF_S * 2 ** min(op.tries, 10), _BACKOFF_MAX_S)
+        time.sleep(min(delay * random.uniform(0.5, 1.0), left))  # noqa: S311 - only spreads load
+        return True
+
+    def _see_holders(self) -> None:
+        """Who holds the key, where it is known: for the message of `busy`."""
+        try:
+            self.holders = self._evidence.holders(self.session, self._work.occurrence)
+            self.session.rollback()
+        except Exception as error:
+            log.debug("holders_unknown", extra={"error": str(error)})
+
+    # Faults
+
+    def _fault(self, op: ops.Op, error: BaseException) -> BaseException:
+        """What the protocol is told of *error*; classified by code, never guessed."""
+        dialect = self._database.dialect
+        kind = dialect.classify(error)
+        if isinstance(op, ops.Seal | ops.Commit) and not isinstance(error, ops.Fault):
+            # From here on only the server's own answer counts (PROTOCOL 6).
+            if kind is ErrorKind.CONTENTION:
+                return ops.Contention(error)
+            answered = kind not in {None, ErrorKind.LOST} and code_text(dialect, error) is not None
+            return ops.Refused(error) if answered else ops.Unknown(error)
+        if not isinstance(error, Exception):
+            if not isinstance(op, ops.Backoff):
+                # The driver may be in the middle of an answer; do not talk over it.
+                self._discard()
+            return ops.Interrupted(error)
+        if kind is ErrorKind.CONTENTION:
+            return ops.Contention(error)
+        if kind is ErrorKind.LOST or isinstance(error, ConnectionLost):
+            self._discard()
+            return ops.Lost(error)
+        return ops.Refused(error) if kind is not None else error
+
+    def _spend(self, op: ops.Op, seconds: float) -> None:
+        if isinstance(op, ops.Backoff) and op.settling:
+            self._settle_s -= seconds
+        else:
+            self._wait_s -= seconds
+
+    # Markers and the way out
+
+    def _marker(self) -> Marker:
+        occurrence = self._work.occurrence
+        return Marker(
+            attempt_id=self._work.request.attempt_id,
+            job=occurrence.job,
+            nominal_us=occurrence.nominal_us,
+            partition_key=occurrence.partition,
+            correction=occurrence.correction,
+            started_by=self._work.started_by[:200],
+            host=host_name(),
+            process=process_identity()[:200],
+            pid=os.getpid(),
+            started_us=self._clock_at_start_us or host_clock_us(),
+        )
+
+    def _finish_marker(self) -> None:
+        self._markers.finished(self._work.request.attempt_id)
+
+    def _leave(self) -> None:
+        self._finish_marker()
+        if self._lease is None:
+            return
+        lease, self._lease = self._lease, None
+        try:
+            if lease.session.in_transaction():
+                lease.session.rollback()
+        except BaseException:
+            lease.discard()
+            raise
+        lease.give_back()
+
+
+_local = threading.local()
+
+
+def _files_in_handlers() -> list[str | None]:
+    """The SQLite files (None for a server) whose handlers this thread is inside of."""
+    if not hasattr(_local, "files"):
+        _local.files = []
+    files: list[str | None] = _local.files
+    return files
+
+
+_INTERRUPTIBLE = (ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff)
+_WAITING = (ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff)
