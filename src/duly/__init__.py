@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from duly._sync.refusals import Result as Result
     from duly._sync.run import Interval as Interval
     from duly._sync.run import Run as Run
-    from duly.errors import *  # noqa: F403 - the error tree is public as a whole
+    from duly.errors import *  # noqa: F403 - the tree is public as a whole
     from duly.schedules import Cron as Cron
     from duly.schedules import Every as Every
 

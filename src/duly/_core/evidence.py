@@ -6,11 +6,15 @@ Pure: it is given rows and words them. It never decides whether an effect may ru
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from duly._core.occurrence import Occurrence
 from duly._core.states import Disposition, ErrorOrigin, Outcome
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+    from duly._core.occurrence import Occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +146,7 @@ def explain(
     audit: tuple[AuditEntry, ...],
 ) -> Explanation:
     """The verdict on one key from its rows."""
-    torn = settled is not None and (
-        settled.disposition is Disposition.TORN or not settled.sealed
-    )
+    torn = settled is not None and (settled.disposition is Disposition.TORN or not settled.sealed)
     completed = settled is not None and not torn
     return Explanation(
         occurrence,

@@ -7,15 +7,18 @@ identity: that is the name alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import JOB_NAME
-from duly._core.payload import Payload
-from duly._core.schedules import Schedule
 from duly.errors import DuplicateJob, HandlerInvalid, KeyInvalid, ScheduleInvalid, UnknownJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from duly._core.payload import Payload
+    from duly._core.schedules import Schedule
 
 CATCH_UP = ("each", "skip", "reconcile", "none")
 """What happens to missed occurrences; `tick` reads it."""

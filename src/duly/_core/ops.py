@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from duly._core.occurrence import Occurrence
-from duly._core.states import Disposition, ErrorOrigin, Outcome
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from duly._core.occurrence import Occurrence
+    from duly._core.states import Disposition, ErrorOrigin, Outcome
 
 FLOOR_US = 86_400_000_000
 """One day in microseconds. No prune reaches an occurrence younger than twice this, so a

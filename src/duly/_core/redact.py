@@ -7,10 +7,15 @@ be the reason why an error is hidden: it only replaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@]*):[^\s@/]*(?:@[^\s@/]*)*@")
-_PAIR = re.compile(r"(?i)\b(password|passwd|pwd|secret|token)(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&)]+)")
+_PAIR = re.compile(
+    r"(?i)\b(password|passwd|pwd|secret|token)(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
+)
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

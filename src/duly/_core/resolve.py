@@ -199,7 +199,7 @@ def _only_one_on(day: date, schedule: Schedule | None, zone: tzinfo) -> datetime
 
 def _bounds(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
     """A span that holds every instant of a local date, also where a switch is at midnight."""
-    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a wall time
+    midnight = datetime(day.year, day.month, day.day)
     first = instants(midnight, zone, gap="next", fold="first")
     start = first[0] if first else datetime.min.replace(tzinfo=UTC)
     if day == date.max:

@@ -6,13 +6,15 @@ and no flag lets it pass the floor (PROTOCOL 14 to 18). It never reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from duly._core.instants import format_instant, from_us
 from duly._core.ops import FLOOR_US, Begin, Commit, Contention, Op, Rollback
 from duly.errors import Busy, PruneRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 BATCH_ROWS = 500
 """Rows of one table deleted in one transaction: an attempt at an old period waits for it."""

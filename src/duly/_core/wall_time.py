@@ -27,8 +27,8 @@ FOLDS: Final[tuple[Fold, ...]] = ("first", "last", "both")
 
 DAY: Final = timedelta(days=1)
 SECOND: Final = timedelta(seconds=1)
-FIRST_DAY: Final = datetime(1, 1, 1)  # noqa: DTZ001 - a wall time
-LAST_DAY: Final = datetime(9999, 12, 31)  # noqa: DTZ001 - a wall time
+FIRST_DAY: Final = datetime(1, 1, 1)
+LAST_DAY: Final = datetime(9999, 12, 31)
 
 
 def instants(wall: datetime, zone: tzinfo, *, gap: Gap, fold: Fold) -> tuple[datetime, ...]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from duly._db.connect import Database
-from duly._db.dialects import Dialect
-from duly._db.sessions.base import Session
 from duly._db.tables import require_current
 from duly.errors import (
     InvariantBroken,
@@ -22,10 +20,18 @@ from duly.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:
+    from duly._db.connect import Database
+    from duly._db.dialects import Dialect
+    from duly._db.sessions.base import Session
+
 # File systems over a network, where SQLite's locks are not to be trusted.
 NETWORK_FILE_SYSTEMS = frozenset(
-    "9p afs beegfs ceph cifs fuse.glusterfs fuse.s3fs fuse.sshfs glusterfs gpfs lustre ncpfs nfs"
-    " nfs3 nfs4 ocfs2 orangefs smb smb2 smb3 smbfs".split()
+    {
+        *("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "ncpfs", "ocfs2", "orangefs"),
+        *("fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
+        *("nfs", "nfs3", "nfs4", "smb", "smb2", "smb3", "smbfs"),
+    }
 )
 _OCTAL = re.compile(r"\\([0-7]{3})")
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sqlalchemy
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.pool import PoolProxiedConnection
 
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect
-from duly._db.sessions.base import Session
 from duly._db.translate import public_error
 from duly.errors import (
     ConnectionLost,
@@ -27,6 +25,13 @@ from duly.errors import (
     UnsupportedDatabase,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy.pool import PoolProxiedConnection
+
+    from duly._db.sessions.base import Session
 
 # The driver that serves each spelling of a URL; one that names its driver keeps it.
 _DRIVERS = {
@@ -133,9 +138,7 @@ class Lease:
     def __init__(self, database: Database, fairy: PoolProxiedConnection) -> None:
         self.database = database
         self.fairy = fairy
-        self.session = make_session(
-            database.dialect, fairy.driver_connection, database.schema
-        )
+        self.session = make_session(database.dialect, fairy.driver_connection, database.schema)
 
     def give_back(self) -> None:
         """Return a connection with no transaction of ours open."""
@@ -148,15 +151,11 @@ class Lease:
 
     def discard(self) -> None:
         """Close a connection that cannot be trusted any more; never raises."""
-        try:
+        with suppress(Exception):
             self.session.kill()
-        except Exception:  # noqa: S110 - it is being thrown away
-            pass
-        try:
+        with suppress(Exception):
             self.fairy.invalidate()
             self.fairy.close()
-        except Exception:  # noqa: S110 - as above
-            pass
 
     def __enter__(self) -> Session:
         return self.session
@@ -211,8 +210,7 @@ def read_url(text: str | URL) -> URL:
     backend = name.split("+")[0]
     if backend not in _DRIVERS:
         raise UnsupportedDatabase(
-            f"duly does not know the database {backend!r}: it serves SQLite, PostgreSQL and"
-            " MariaDB"
+            f"duly does not know the database {backend!r}: it serves SQLite, PostgreSQL and MariaDB"
         )
     if backend == "postgres":
         return url.set(drivername="postgresql+" + name.split("+")[1])
@@ -262,11 +260,17 @@ def _make_engine(url: URL) -> Engine:
 def _sqlite_creator(url: URL) -> Any:
     path = _sqlite_path(url)
     _names, options = url.get_dialect()().create_connect_args(url)
-    options = {"timeout": 10.0, "check_same_thread": False, **options, "isolation_level": "IMMEDIATE"}
+    options = {
+        "timeout": 10.0,
+        "check_same_thread": False,
+        **options,
+        "isolation_level": "IMMEDIATE",
+        "uri": True,
+    }
 
     def connect() -> sqlite3.Connection:
         # mode=rw: opening must not make an empty file where a path is wrong.
-        raw = sqlite3.connect(f"file:{quote(path)}?mode=rw", **{**options, "uri": True})
+        raw: sqlite3.Connection = sqlite3.connect(f"file:{quote(path)}?mode=rw", **options)
         raw.execute("PRAGMA synchronous = FULL")
         return raw
 

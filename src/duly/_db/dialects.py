@@ -6,10 +6,12 @@ errno). Nothing elsewhere may ask `if dialect == …`; it reads a field of `Dial
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 class ErrorKind(Enum):
@@ -47,6 +49,8 @@ class Dialect:
         code_of: Reads the code off a driver's error.
         ends_transaction: A regular expression for statements that end a transaction.
         quote: How the database quotes a name.
+        contention_ends_transaction: After contention the server has no transaction, or only
+            half of it, and yet takes further statements.
         modules: The top-level packages of its drivers.
     """
 
@@ -59,6 +63,7 @@ class Dialect:
     code_of: Callable[[BaseException], int | str | None]
     ends_transaction: str
     quote: str = '"'
+    contention_ends_transaction: bool = False
     modules: tuple[str, ...] = ()
 
     def classify(self, error: BaseException) -> ErrorKind | None:
@@ -219,6 +224,7 @@ MARIADB = Dialect(
         r"|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY|\s+PREPARE)"
     ),
     quote="`",
+    contention_ends_transaction=True,
     modules=("pymysql",),
 )
 

@@ -7,19 +7,22 @@ MariaDB's named lock. Run again it changes nothing.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import Connection
-from sqlalchemy.engine import Engine
+from typing import TYPE_CHECKING, Any
 
 from duly._db.checks import check_server
-from duly._db.connect import Database
 from duly._db.tables import schema_version
 from duly._db.translate import public_error
 from duly.errors import Busy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+    from sqlalchemy.engine import Engine
+
+    from duly._db.connect import Database
 
 _ADVISORY_KEY = 0x64756C79  # "duly"
 _WAIT_S = 30

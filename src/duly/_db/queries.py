@@ -6,11 +6,14 @@ Decides nothing at run time: a query's text is made once per (database, schema) 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from duly._db.dialects import Dialect
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from duly._db.dialects import Dialect
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _TABLE = re.compile(r"(?<!')\bduly_[a-z]\w*")
@@ -28,8 +31,7 @@ def queries(dialect: Dialect, schema: str | None) -> Mapping[str, str]:
     for stem in ("common", dialect.name):
         text = files("duly._db").joinpath("sql", f"{stem}.sql").read_text("utf-8")
         parts = _NAME.split(text)
-        for name, body in zip(parts[1::2], parts[2::2], strict=True):
-            named[name] = body
+        named.update(zip(parts[1::2], parts[2::2], strict=True))
     return {name: _render(body, dialect, schema) for name, body in named.items()}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from duly._core.evidence import Attempt, AuditEntry, Refused, Settled
@@ -12,6 +10,10 @@ from duly._core.instants import from_us
 from duly._core.occurrence import Occurrence
 from duly._core.states import Disposition, ErrorOrigin, Outcome
 from duly._db.sessions.base import Row, Session, key_params
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
 
 
 def attempts(session: Session, rows: Iterable[Row]) -> tuple[Attempt, ...]:
@@ -21,12 +23,17 @@ def attempts(session: Session, rows: Iterable[Row]) -> tuple[Attempt, ...]:
             Occurrence.from_us(*row[:4]),
             session.decode_id(row[4]) or UUID(int=0),
             Outcome(row[5]),
-            *row[6:10],
+            row[6],
+            row[7],
+            row[8],
+            row[9],
             from_us(row[10]),
             from_us(row[11]),
             row[12],
             ErrorOrigin(row[13]) if row[13] else None,
-            *row[14:17],
+            row[14],
+            row[15],
+            row[16],
         )
         for row in rows
     )
@@ -35,9 +42,7 @@ def attempts(session: Session, rows: Iterable[Row]) -> tuple[Attempt, ...]:
 def refused(rows: Iterable[Row]) -> tuple[Refused, ...]:
     """Counted refusals, in the order of *rows*."""
     return tuple(
-        Refused(
-            Occurrence.from_us(*row[:4]), row[4], int(row[5]), from_us(row[6]), from_us(row[7])
-        )
+        Refused(Occurrence.from_us(*row[:4]), row[4], int(row[5]), from_us(row[6]), from_us(row[7]))
         for row in rows
     )
 

@@ -6,8 +6,12 @@ because a run every minute cannot pay for its import.
 
 from __future__ import annotations
 
-from duly._db.sessions.base import Session
+from typing import TYPE_CHECKING
+
 from duly.errors import SchemaMissing, SchemaNewer, SchemaOutdated
+
+if TYPE_CHECKING:
+    from duly._db.sessions.base import Session
 
 HEAD = "0001"
 VERSION_TABLE = "duly_schema_version"

@@ -11,20 +11,16 @@ import threading
 import weakref
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from typing import Any, TypeVar
-
-from sqlalchemy.engine import URL, Engine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duly import zones
 from duly._core import ops, retention
-from duly._core.evidence import Explanation, History
 from duly._core.instants import as_utc, from_us, to_us
 from duly._core.job import Job, define, find
 from duly._core.occurrence import Occurrence
 from duly._core.payload import Payload, canonical
 from duly._core.protocol import attempt
 from duly._core.resolve import nominal_time
-from duly._core.schedules import Schedule
 from duly._core.states import Outcome
 from duly._db.checks import check_ledger, check_server
 from duly._db.connect import Database
@@ -36,9 +32,16 @@ from duly._sync.markers import Markers
 from duly._sync.process import host_name, new_attempt_id, user_name
 from duly._sync.refusals import Result, loaded, refusal
 from duly._sync.run import Run, lending_engine, watch_errors
-from duly._sync.shell import Probe, Shell, Work
+from duly._sync.shell import Probe, Shell
+from duly._sync.work import Work
 from duly.errors import KeyInvalid, SchemaMissing, UsageError
 from duly.schedules import Cron
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL, Engine
+
+    from duly._core.evidence import Explanation, History
+    from duly._core.schedules import Schedule
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -81,7 +84,7 @@ class App:
         watch_errors(self.database.engine)
         self._evidence = Evidence(self.database)
         self._markers = Markers(self._evidence.store(), seconds(evidence_after))
-        self._ready = False
+        self._ready = threading.Event()
         self._getting_ready = threading.Lock()
         self._probe: Probe | None = None
         atexit.register(_close, weakref.ref(self))
@@ -302,10 +305,10 @@ class App:
 
     def _get_ready(self) -> None:
         """Look once per process at the server, the file and the ledger."""
-        if self._ready:
+        if self._ready.is_set():
             return
         with self._getting_ready:
-            if self._ready:
+            if self._ready.is_set():
                 return
             self.database.require_file()
             with self.database.connect() as session:
@@ -320,7 +323,7 @@ class App:
 
                 migrate(self.database)
                 self._check_ledger()
-            self._ready = True
+            self._ready.set()
 
     def _check_ledger(self) -> None:
         # A new lease: the check of the server found the schema.
@@ -355,7 +358,7 @@ class App:
         raise refusal(request, report, shell.holders) from report.error
 
 
-def _required(text: str, name: str) -> str:
+def _required(text: object, name: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"a {name} is required: say it in a few words")
     return text.strip()[:2000]
@@ -364,7 +367,7 @@ def _required(text: str, name: str) -> str:
 def _close(reference: weakref.ref[App]) -> None:
     app = reference()
     if app is not None:
-        app._markers.close()
+        app._markers.close()  # noqa: SLF001 - of a class in this module
 
 
 __all__ = ["App", "Result", "Run"]

@@ -10,8 +10,7 @@ import os
 import weakref
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
@@ -33,6 +32,9 @@ from duly.errors import (
     TransientError,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 _schemas: weakref.WeakKeyDictionary[Any, dict[str | None, str]] = weakref.WeakKeyDictionary()
 _checked_files: set[tuple[int, int, int]] = set()
@@ -141,7 +143,7 @@ def looks_old(occurrence: Occurrence) -> bool:
     return occurrence.nominal_us <= host_clock_us() - ops.FLOOR_US // 2
 
 
-def seconds(wait: timedelta | float) -> float:
+def seconds(wait: object) -> float:
     """A wait in seconds.
 
     Raises:

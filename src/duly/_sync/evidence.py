@@ -6,15 +6,17 @@ changes no outcome.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from duly._core.occurrence import Occurrence
 from duly._db.connect import Database, make_session
 from duly._db.dialects import SQLITE
 from duly._db.sessions.base import Session, key_params
 from duly._db.side_files import Line, SideFiles
 from duly._sync.markers import Marker, MarkerStore
+
+if TYPE_CHECKING:
+    from duly._core.occurrence import Occurrence
 
 
 class Evidence:
@@ -44,9 +46,7 @@ class Evidence:
         On a server it commits the session's transaction, which holds nothing else.
         """
         if (side := self.side) is None:
-            session.change(
-                "count_duplicate", {**key_params(occurrence), "started_by": started_by}
-            )
+            session.change("count_duplicate", {**key_params(occurrence), "started_by": started_by})
             session.commit(1.0)
             return
         session.rollback()

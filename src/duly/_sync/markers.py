@@ -14,8 +14,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 log = logging.getLogger("duly.markers")
 
@@ -77,9 +79,7 @@ class Markers:
         with self._condition:
             self._due[marker.attempt_id] = (time.monotonic() + self.after_s, marker)
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="duly-markers", daemon=True
-                )
+                self._thread = threading.Thread(target=self._work, name="duly-markers", daemon=True)
                 self._thread.start()
             elif self._asleep:
                 self._condition.notify()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, retention
-from duly._db.connect import Database
 from duly._db.dialects import ErrorKind
-from duly._db.sessions.base import Session
 from duly._db.translate import public_error
-from duly._sync.evidence import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
+    from duly._sync.evidence import Evidence
 
 
 def drive(
@@ -31,7 +34,7 @@ def drive(
                 try:
                     if probe is not None:
                         probe("before", op, session)
-                    reply = _perform(database, evidence, session, op)
+                    reply = _perform(evidence, session, op)
                     if probe is not None:
                         probe("after", op, session)
                 except Exception as error:
@@ -50,9 +53,7 @@ def drive(
             protocol.close()
 
 
-def _perform(
-    database: Database, evidence: Evidence, session: Session, op: retention.PruneOp
-) -> Any:
+def _perform(evidence: Evidence, session: Session, op: retention.PruneOp) -> Any:
     match op:
         case ops.Begin():
             return session.begin_prune(10.0)

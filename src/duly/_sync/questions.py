@@ -5,23 +5,27 @@ Each opens one short transaction of its own. It decides nothing about an attempt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from duly._core.evidence import Explanation, History, Running, explain
 from duly._core.instants import from_us
 from duly._core.job import check_name
 from duly._core.occurrence import Occurrence
-from duly._core.ops import Order
-from duly._core.states import Disposition
 from duly._db import reading
-from duly._db.connect import Database
 from duly._db.sessions.base import Session, key_params
-from duly._sync.evidence import Evidence
-from duly._sync.markers import Marker
 from duly._sync.process import new_attempt_id
 from duly.errors import AlreadySettled, UnknownJob, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from duly._core.ops import Order
+    from duly._core.states import Disposition
+    from duly._db.connect import Database
+    from duly._sync.evidence import Evidence
+    from duly._sync.markers import Marker
 
 
 def now(database: Database) -> datetime:

@@ -6,16 +6,11 @@ Decides nothing about an attempt; the report already has.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
-from duly._core import ops
 from duly._core.instants import format_instant, from_us
 from duly._core.states import Disposition, Outcome
-from duly._sync.markers import Marker
 from duly.errors import (
     AlreadySettled,
     Busy,
@@ -28,6 +23,14 @@ from duly.errors import (
     PayloadConflict,
     TransactionEnded,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from duly._core import ops
+    from duly._sync.markers import Marker
 
 
 @dataclass(frozen=True, slots=True)

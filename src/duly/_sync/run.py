@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from sqlalchemy import Connection, event, text
-from sqlalchemy.engine import Engine
 
-from duly._core.occurrence import Occurrence
-from duly._core.schedules import Schedule
 from duly._db.dialects import Dialect, ErrorKind
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import CursorResult
+    from uuid import UUID
+
+    from sqlalchemy.engine import CursorResult, Engine
     from sqlalchemy.pool import PoolProxiedConnection
+
+    from duly._core.occurrence import Occurrence
+    from duly._core.schedules import Schedule
 
 _INFO = "duly_run"
 
@@ -171,8 +172,19 @@ class Lender:
                 )
 
     def saw_error(self, error: BaseException) -> None:
-        """Remember an error after which the server has no transaction of ours any more."""
-        if self.dialect.name == "mariadb" and self.dialect.classify(error) is ErrorKind.CONTENTION:
+        """Remember an error after which the server has no transaction of ours any more.
+
+        Raises:
+            UsageError: The error names duly's own deferred constraint (PROTOCOL 13).
+        """
+        kind = self.dialect.classify(error)
+        if kind is ErrorKind.SEAL_MISSING:
+            raise UsageError(
+                "the completion is recorded after the handler, so duly's own constraint cannot"
+                " hold yet: name your constraints in SET CONSTRAINTS instead of ALL, and leave"
+                " COMMIT out"
+            ) from error
+        if kind is ErrorKind.CONTENTION and self.dialect.contention_ends_transaction:
             self.contention = error
 
 
@@ -215,9 +227,7 @@ def watch_errors(engine: Engine) -> None:
     event.listen(engine, "handle_error", _on_error)
 
 
-def _before_statement(
-    connection: Connection, _cursor: Any, statement: str, *_details: Any
-) -> None:
+def _before_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
     lender = connection.info.get(_INFO)
     if lender is None:
         raise UsageError("the run is over: its connection cannot be used any more")
@@ -232,7 +242,7 @@ def _on_error(context: Any) -> None:
 
 
 def _refuse(what: str) -> Any:
-    def refuse(connection: Connection) -> None:
+    def refuse(_connection: Connection) -> None:
         raise UsageError(
             f"run.connection refuses {what}: duly commits when the handler returns and rolls back"
             " when it raises; for a part of the work use run.connection.begin_nested()"

@@ -8,65 +8,39 @@ still open.
 from __future__ import annotations
 
 import logging
-import os
 import random
-import re
 import threading
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
-
-from sqlalchemy.engine import Engine
+from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
-from duly._core.payload import Payload, result_json
-from duly._core.redact import redact
-from duly._core.schedules import Schedule
+from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin, Outcome
-from duly._db.connect import Database, Lease
 from duly._db.dialects import ErrorKind, code_text
-from duly._db.sessions.base import Session, host_clock_us, key_params
 from duly._db.translate import public_error
-from duly._sync.evidence import Evidence
-from duly._sync.markers import Marker, Markers
-from duly._sync.process import host_name, process_identity
 from duly._sync.run import Lender, Run
 from duly._sync.signals import HeldSignals
+from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost, UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from duly._db.connect import Database, Lease
+    from duly._db.sessions.base import Session
+    from duly._sync.evidence import Evidence
+    from duly._sync.markers import Marker, Markers
 
 log = logging.getLogger("duly.attempt")
 
 SETTLE_S = 10.0
 """How long the fate of an unknown commit, or a torn row, is sought."""
-TRACEBACK_MAX = 8_000
-MESSAGE_MAX = 2_000
 _BACKOFF_S = 0.01
-_SQLALCHEMY_HINT = re.compile(r"\n?\(Background on this error at: [^)]*\)")
 _BACKOFF_MAX_S = 0.5
 
 Probe = Callable[[str, ops.Op, Any], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What one attempt is to do, and for whom."""
-
-    request: ops.Request
-    payload: Payload
-    handler: Callable[[Run], Any]
-    schedule: Schedule | None
-    zone: Any
-    source: str
-    started_by: str
-
-    @property
-    def occurrence(self) -> Occurrence:
-        """The occurrence of the request."""
-        return self.request.occurrence
 
 
 class Shell:
@@ -99,8 +73,7 @@ class Shell:
         self._probe = probe
         self._signals = HeldSignals()
         self._lease: Lease | None = None
-        self._started = time.monotonic()
-        self._clock_at_start_us: int | None = None
+        self._account = Account(work, database.secrets)
         self.never_ran = True
         self.value: str | None = None
         self.holders: list[Marker] = []
@@ -126,9 +99,7 @@ class Shell:
                 report: ops.Report = done.value
                 return report
             except ops.Refused as refused:
-                known = public_error(
-                    self._database.dialect, refused.cause, self._database.where
-                )
+                known = public_error(self._database.dialect, refused.cause, self._database.where)
                 raise (known or refused.cause) from (refused.cause if known else None)
             except ops.Interrupted as interrupted:
                 raise interrupted.cause from None
@@ -139,7 +110,7 @@ class Shell:
     @property
     def duration_s(self) -> float:
         """Seconds since the attempt began."""
-        return time.monotonic() - self._started
+        return self._account.duration_s
 
     def _refuse_nesting(self) -> None:
         """SQLite has one writer: a second transaction of this thread could only wait for itself."""
@@ -176,7 +147,7 @@ class Shell:
             self._probe("after", op, self)
         return reply
 
-    def _statement(self, op: ops.Op) -> Any:  # noqa: PLR0911, PLR0912 - one line per op
+    def _statement(self, op: ops.Op) -> Any:  # noqa: C901, PLR0912 - one case per op
         match op:
             case ops.Begin():
                 return self.session.begin(self._wait_s)
@@ -211,7 +182,7 @@ class Shell:
             case ops.Backoff():
                 return self._back_off(op)
             case ops.Unclaim():
-                return self.session.unclaim(self._claim_params())
+                return self.session.unclaim(self._account.claim(self.session))
 
     @property
     def session(self) -> Session:
@@ -221,19 +192,11 @@ class Shell:
         return self._lease.session
 
     def _claim(self) -> ops.Claimed:
-        claimed = self.session.claim(self._claim_params(), self._wait_s)
+        session = self.session
+        claimed = session.claim(self._account.claim(session), self._wait_s)
         if claimed.clock_us:
-            elapsed_us = int(self.duration_s * 1e6)
-            self._clock_at_start_us = claimed.clock_us - elapsed_us
+            self._account.learn_clock(claimed.clock_us)
         return claimed
-
-    def _claim_params(self) -> dict[str, Any]:
-        request = self._work.request
-        return {
-            **key_params(request.occurrence),
-            "fingerprint": request.fingerprint,
-            "attempt_id": self.session.encode_id(request.attempt_id),
-        }
 
     def _call_handler(self) -> ops.Returned | ops.Raised:
         work = self._work
@@ -250,7 +213,7 @@ class Shell:
             schedule=work.schedule,
             lender=lender,
         )
-        self._markers.started(self._marker())
+        self._markers.started(self._account.marker())
         session.arm()
         self.never_ran = False
         inside = _files_in_handlers()
@@ -282,57 +245,24 @@ class Shell:
         )
 
     def _seal(self) -> bool:
-        params = {**self._claim_params(), **self._attempt_params(), "result": self.value}
-        return self.session.change("seal", params) == 1
+        session = self.session
+        return (
+            session.change("seal", {**self._account.finished(session), "result": self.value}) == 1
+        )
 
     def _record(self, op: ops.Record) -> None:
         session = self.session
         session.begin(1.0)
-        session.change("record_attempt", self._record_params(op.outcome, op.error, op.origin))
+        row = self._account.ended(session, op.outcome, op.error, op.origin)
+        session.change("record_attempt", row)
         session.commit(1.0)
-
-    def _record_params(
-        self, outcome: Outcome, error: BaseException | None, origin: ErrorOrigin | None
-    ) -> dict[str, Any]:
-        trace = "".join(traceback.format_exception(error)) if error is not None else None
-        return {
-            **key_params(self._work.occurrence),
-            **self._attempt_params(),
-            "attempt_id": self.session.encode_id(self._work.request.attempt_id),
-            "outcome": outcome.value,
-            "error_origin": origin.value if origin else None,
-            "error_type": type(error).__qualname__[:200] if error is not None else None,
-            "error_message": self._clean(str(error))[:MESSAGE_MAX] if error is not None else None,
-            # The end names the error; the middle is what a bound may cost.
-            "error_traceback": self._clean(trace)[-TRACEBACK_MAX:] if trace else None,
-        }
-
-    def _clean(self, text: str) -> str:
-        """Without secrets, and without what a text column cannot hold."""
-        plain = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
-        plain = _SQLALCHEMY_HINT.sub("", plain)
-        return redact(plain, self._database.secrets)
-
-    def _attempt_params(self) -> dict[str, Any]:
-        started_us = self._clock_at_start_us
-        if started_us is None:
-            started_us = self.session.clock_us() - int(self.duration_s * 1e6)
-        return {
-            "started_by": self._work.started_by[:200],
-            "source": self._work.source[:40],
-            "host": host_name(),
-            "pid": os.getpid(),
-            "started_us": started_us,
-            "finished_us": started_us + int(self.duration_s * 1e6),
-        }
 
     def _hold_torn(self, op: ops.HoldTorn) -> None:
         session = self.session
         session.begin(SETTLE_S)
-        session.hold_torn(self._claim_params())
-        session.change(
-            "record_attempt", self._record_params(Outcome.TORN, op.error, ErrorOrigin.HANDLER)
-        )
+        row = self._account.ended(session, Outcome.TORN, op.error, ErrorOrigin.HANDLER)
+        session.hold_torn(row)
+        session.change("record_attempt", row)
         session.commit(SETTLE_S)
 
     def _settle_corrected(self) -> bool:
@@ -345,7 +275,7 @@ class Shell:
             return False
         order = {"actor": request.order.actor, "reason": request.order.reason}
         self.session.waive(earlier, **order)
-        self.session.audit(mine, UUID(int=request.attempt_id.int), action="correct", **order)
+        self.session.audit(mine, request.attempt_id, action="correct", **order)
         return True
 
     def _rollback(self) -> None:
@@ -368,7 +298,7 @@ class Shell:
                 self._see_holders()
             return False
         delay = min(_BACKOFF_S * 2 ** min(op.tries, 10), _BACKOFF_MAX_S)
-        time.sleep(min(delay * random.uniform(0.5, 1.0), left))  # noqa: S311 - only spreads load
+        time.sleep(min(delay * random.uniform(0.5, 1.0), left))
         return True
 
     def _see_holders(self) -> None:
@@ -410,21 +340,6 @@ class Shell:
             self._wait_s -= seconds
 
     # Markers and the way out
-
-    def _marker(self) -> Marker:
-        occurrence = self._work.occurrence
-        return Marker(
-            attempt_id=self._work.request.attempt_id,
-            job=occurrence.job,
-            nominal_us=occurrence.nominal_us,
-            partition_key=occurrence.partition,
-            correction=occurrence.correction,
-            started_by=self._work.started_by[:200],
-            host=host_name(),
-            process=process_identity()[:200],
-            pid=os.getpid(),
-            started_us=self._clock_at_start_us or host_clock_us(),
-        )
 
     def _finish_marker(self) -> None:
         self._markers.finished(self._work.request.attempt_id)

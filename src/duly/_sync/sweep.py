@@ -8,17 +8,20 @@ takes one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import Occurrence
 from duly._core.states import Outcome
-from duly._db.connect import Database
 from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import Session, key_params
 from duly._sync.evidence import Evidence, marker_of_line
 from duly._sync.markers import Marker
 from duly._sync.process import runs_here
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duly._db.connect import Database
 
 log = logging.getLogger("duly.sweep")
 

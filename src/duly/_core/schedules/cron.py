@@ -179,7 +179,7 @@ class CronSchedule:
             local = instant.astimezone(self.zone)
         except OverflowError:  # a local year 0 or 10000: the nearest day that exists
             local = instant
-        return datetime(local.year, local.month, local.day)  # noqa: DTZ001 - a wall time
+        return datetime(local.year, local.month, local.day)
 
     def __repr__(self) -> str:
         return (
@@ -210,7 +210,7 @@ class _Days:
                 if year == first.year and month < first.month:
                     continue
                 for day in self._of_month(year, month):
-                    midnight = datetime(year, month, day)  # noqa: DTZ001 - a wall time
+                    midnight = datetime(year, month, day)
                     if midnight >= first:
                         yield midnight
 
@@ -221,7 +221,7 @@ class _Days:
                 if year == last.year and month > last.month:
                     continue
                 for day in reversed(self._of_month(year, month)):
-                    midnight = datetime(year, month, day)  # noqa: DTZ001 - a wall time
+                    midnight = datetime(year, month, day)
                     if midnight <= last:
                         yield midnight
 

@@ -11,15 +11,17 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
-from duly._core.occurrence import Occurrence
 from duly._core.ops import Claimed, Standing, Transaction
 from duly._core.states import Disposition
 from duly._db.dialects import Dialect, ErrorKind
 from duly._db.queries import queries
 from duly.errors import InvariantBroken, UsageError
+
+if TYPE_CHECKING:
+    from duly._core.occurrence import Occurrence
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]

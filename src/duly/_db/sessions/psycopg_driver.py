@@ -7,8 +7,7 @@ asked any more: a handler that replaced ours as SQL text, and then failed, stays
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -17,6 +16,9 @@ from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
 from duly._db.sessions.base import Params, Session, allow_ends, guard_missing, refuse_ends
 from duly.errors import NoTransaction
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 
 class PsycopgSession(Session):
@@ -129,9 +131,7 @@ class PsycopgSession(Session):
 
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
         restore = self._wait_before
-        rows = self.run(
-            "claim_in_caller", {**params, **self.bounds(wait), "restore": restore}
-        )
+        rows = self.run("claim_in_caller", {**params, **self.bounds(wait), "restore": restore})
         self._wait_before = None
         clock_us = rows[0][0]
         return Claimed(clock_us is not None, int(clock_us or 0))

@@ -34,7 +34,7 @@ class PyMysqlSession(Session):
 
     def _execute(self, text: str, params: Params) -> Any:
         # The plain cursor, whatever cursor class the user gave the connection.
-        cursor = pymysql.cursors.Cursor(self.raw)
+        cursor: Any = pymysql.cursors.Cursor(self.raw)
         try:
             cursor.execute(text, params)
         except BaseException:
@@ -119,7 +119,8 @@ class PyMysqlSession(Session):
             self._was_autocommit = False
 
     def kill(self) -> None:
-        self.raw._force_close()  # close() would send COM_QUIT and wait on a dead socket
+        driver: Any = self.raw
+        driver._force_close()  # noqa: SLF001 - close() would send a farewell to a dead socket
 
     def serve_markers(self) -> None:
         self.raw.autocommit(True)
@@ -128,7 +129,8 @@ class PyMysqlSession(Session):
     def require_transaction(self) -> None:
         if not self.raw.open:
             raise NoTransaction("duly.claim: the PyMySQL connection is closed: open a new one")
-        if not self.raw.server_status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT:
+        driver: Any = self.raw
+        if not driver.server_status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT:
             return
         in_transaction, _autocommit, _mode = self.run("in_transaction", {})[0]
         if not in_transaction:

@@ -1,0 +1,137 @@
+"""What one attempt is to do, and what is written of it.
+
+It words rows; it decides nothing, and it keeps secrets and unstorable text out of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duly._core.redact import redact
+from duly._db.sessions.base import Session, host_clock_us, key_params
+from duly._sync.markers import Marker
+from duly._sync.process import host_name, process_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from duly._core import ops
+    from duly._core.occurrence import Occurrence
+    from duly._core.payload import Payload
+    from duly._core.schedules import Schedule
+    from duly._core.states import ErrorOrigin, Outcome
+    from duly._sync.run import Run
+
+TRACEBACK_MAX = 8_000
+MESSAGE_MAX = 2_000
+_SQLALCHEMY_HINT = re.compile(r"\n?\(Background on this error at: [^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one attempt is to do, and for whom."""
+
+    request: ops.Request
+    payload: Payload
+    handler: Callable[[Run], Any]
+    schedule: Schedule | None
+    zone: Any
+    source: str
+    started_by: str
+
+    @property
+    def occurrence(self) -> Occurrence:
+        """The occurrence of the request."""
+        return self.request.occurrence
+
+
+class Account:
+    """The times and rows of one attempt, in microseconds of the database's clock."""
+
+    def __init__(self, work: Work, secrets: Iterable[str]) -> None:
+        self._work = work
+        self._secrets = tuple(secrets)
+        self._began = time.monotonic()
+        self._started_us: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds since the attempt began."""
+        return time.monotonic() - self._began
+
+    def learn_clock(self, clock_us: int) -> None:
+        """The database's clock, which a claim brought along; no statement is spent on it."""
+        self._started_us = clock_us - int(self.duration_s * 1e6)
+
+    def claim(self, session: Session) -> dict[str, Any]:
+        """Binds of the claim, and of whatever asks for the row it made."""
+        request = self._work.request
+        return {
+            **key_params(request.occurrence),
+            "fingerprint": request.fingerprint,
+            "attempt_id": session.encode_id(request.attempt_id),
+        }
+
+    def finished(self, session: Session) -> dict[str, Any]:
+        """Binds of a finished attempt's row."""
+        if self._started_us is None:
+            self.learn_clock(session.clock_us())
+        started_us = self._started_us or 0
+        return {
+            **self.claim(session),
+            "started_by": self._work.started_by[:200],
+            "source": self._work.source[:40],
+            "host": host_name(),
+            "pid": os.getpid(),
+            "started_us": started_us,
+            "finished_us": started_us + int(self.duration_s * 1e6),
+        }
+
+    def ended(
+        self,
+        session: Session,
+        outcome: Outcome,
+        error: BaseException | None,
+        origin: ErrorOrigin | None,
+    ) -> dict[str, Any]:
+        """Binds of the row of an attempt that was not applied."""
+        said = trace = kind = None
+        if error is not None:
+            kind = type(error).__qualname__[:200]
+            said = self._clean(str(error))[:MESSAGE_MAX]
+            # The end names the error; a bound may cost the middle.
+            trace = self._clean("".join(traceback.format_exception(error)))[-TRACEBACK_MAX:]
+        return {
+            **self.finished(session),
+            "outcome": outcome.value,
+            "error_origin": origin.value if origin else None,
+            "error_type": kind,
+            "error_message": said,
+            "error_traceback": trace,
+        }
+
+    def marker(self) -> Marker:
+        """The attempt as it is marked while under way."""
+        occurrence = self._work.occurrence
+        return Marker(
+            attempt_id=self._work.request.attempt_id,
+            job=occurrence.job,
+            nominal_us=occurrence.nominal_us,
+            partition_key=occurrence.partition,
+            correction=occurrence.correction,
+            started_by=self._work.started_by[:200],
+            host=host_name(),
+            process=process_identity()[:200],
+            pid=os.getpid(),
+            started_us=self._started_us or host_clock_us(),
+        )
+
+    def _clean(self, text: str) -> str:
+        """Without secrets, and without what a text column cannot hold."""
+        plain = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
+        return redact(_SQLALCHEMY_HINT.sub("", plain), self._secrets)
