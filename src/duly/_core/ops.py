@@ -117,7 +117,7 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Give the connection up and take a new one. Reply: None."""
+    """Give the connection up; the next op takes a new one. Reply: None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +294,7 @@ class Report:
         error: What failed, for `failed`, `busy` and `torn`.
         horizon_us: The job's horizon, for `expired`.
         unknown: The commit's fate could not be learnt within its bound.
+        unreachable: The database stayed away for all of the caller's `wait`.
         not_due_us: The database's clock, where it says that the nominal time is to come.
     """
 
@@ -303,6 +304,7 @@ class Report:
     origin: ErrorOrigin | None = None
     horizon_us: int | None = None
     unknown: bool = False
+    unreachable: bool = False
     not_due_us: int | None = None
 
 

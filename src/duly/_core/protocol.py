@@ -157,7 +157,7 @@ def _complete(request: Request) -> Ops:
             return report if not report.unknown else replace(report, error=fault.cause)
         if fault.interrupted:
             return (yield from _failed(fault.cause, ErrorOrigin.SIGNAL))
-        raise Contention(fault.cause) from None
+        raise Lost(fault.cause) from None
 
 
 def _settle_unknown(request: Request) -> _Step:
@@ -257,10 +257,7 @@ def _hold_torn(error: BaseException | None) -> Ops:
 
 def _failed(error: BaseException, origin: ErrorOrigin, *, lost: bool = False) -> Ops:
     if lost:
-        try:
-            yield Reconnect()
-        except Fault:
-            return Report(Outcome.FAILED, error=error, origin=origin)
+        yield Reconnect()
     yield from _evidence(Record(Outcome.FAILED, error, origin))
     return Report(Outcome.FAILED, error=error, origin=origin)
 
@@ -281,7 +278,10 @@ def _another_try(
 def _give_up(fault: Contention | Lost) -> Ops:
     """The caller's `wait` is used up."""
     if isinstance(fault, Lost):
-        return Report(Outcome.FAILED, error=fault.cause, origin=ErrorOrigin.DATABASE)
+        yield from _evidence(Record(Outcome.FAILED, fault.cause, ErrorOrigin.DATABASE))
+        return Report(
+            Outcome.FAILED, error=fault.cause, origin=ErrorOrigin.DATABASE, unreachable=True
+        )
     yield from _evidence(Record(Outcome.BUSY, fault.cause, ErrorOrigin.DATABASE))
     return Report(Outcome.BUSY, error=fault.cause, origin=ErrorOrigin.DATABASE)
 
@@ -297,12 +297,10 @@ def _evidence(op: Record | CountDuplicate) -> Generator[Op, Any, None]:
             return
         except Interrupted:
             raise
-        except Fault:
-            try:
-                yield Rollback()
+        except Fault as fault:
+            yield Rollback()
+            if not isinstance(fault, Contention):
                 yield Reconnect()
-            except Fault:
-                return
 
 
 def _swallowed() -> SwallowedError:

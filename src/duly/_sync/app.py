@@ -352,7 +352,7 @@ class App:
         if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
             value = loaded(standing.result)
             return Result(report.outcome, key, standing.attempt_id, value, duration)
-        if report.outcome is Outcome.FAILED and not shell.never_ran:
+        if report.outcome is Outcome.FAILED and not report.unreachable:
             assert report.error is not None
             raise report.error
         raise refusal(request, report, shell.holders) from report.error

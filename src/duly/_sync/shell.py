@@ -47,7 +47,6 @@ class Shell:
     """One attempt, being made.
 
     Attributes:
-        never_ran: No handler was called, so a failure is the database's own.
         value: The handler's result, canonical JSON text, once it returned.
         holders: Attempts that were seen to hold the key, for `busy`.
     """
@@ -74,7 +73,6 @@ class Shell:
         self._signals = HeldSignals()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
-        self.never_ran = True
         self.value: str | None = None
         self.holders: list[Marker] = []
 
@@ -215,7 +213,6 @@ class Shell:
         )
         self._markers.started(self._account.marker())
         session.arm()
-        self.never_ran = False
         inside = _files_in_handlers()
         inside.append(self._database.path)
         try:
@@ -352,10 +349,10 @@ class Shell:
         try:
             if lease.session.in_transaction():
                 lease.session.rollback()
-        except BaseException:
+        except Exception:
             lease.discard()
-            raise
-        lease.give_back()
+        else:
+            lease.give_back()
 
 
 _local = threading.local()

@@ -29,6 +29,7 @@ class SqliteSession(Session):
     def __init__(self, raw: sqlite3.Connection, schema: str | None) -> None:
         super().__init__(raw, schema or "main")
         self._was_autocommit = False
+        self._denied = False
         self._busy_timeout_ms: int | None = None
 
     def _execute(self, text: str, params: Params) -> Any:
@@ -65,18 +66,28 @@ class SqliteSession(Session):
         return Claimed(inserted, host_clock_us())
 
     def lock_guard(self, wait: float) -> None:
-        """Nothing to do: the write lock we hold keeps every prune out."""
+        # The write lock keeps every prune out; our own transaction holds it already. A
+        # caller's may not: a SELECT begins none there, and a prune between the horizon's
+        # reading and the insert applied a key twice. Touching no row costs no sync.
+        self.change("lock_guard", {})
 
     def arm(self) -> None:
+        self._denied = False
         self.raw.set_authorizer(self._authorize)
 
     def _authorize(self, action: int, *_details: Any) -> int:
         if action == _TRANSACTION or not self.raw.in_transaction:
+            self._denied = True
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.raw.set_authorizer(None)
+        if self._denied and error is not None and self.classify(error) is not None:
+            error.add_note(
+                "duly denied a statement that would end or begin a transaction: leave it out, duly"
+                " commits when the handler returns"
+            )
         if self.raw.in_transaction:
             return Transaction.OPEN
         if error is not None and self.classify(error) is not None:
