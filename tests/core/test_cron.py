@@ -365,6 +365,7 @@ def test_cron_fields_of_equal_meaning_give_equal_times(one: str, other: str) -> 
         ("5/15 * * * *", r"steps from a single value.* write 5-59/15"),
         ("*/0 * * * *", r"step 0 does not fit its range 0-59; allowed are 1 to 60"),
         ("*/90 * * * *", r"step 90 does not fit"),
+        ("0 0 * * */8", r"step 8 does not fit its range 0-6; allowed are 1 to 7"),
         ("0 9-17/10 * * *", r"step 10 does not fit its range 9-17; allowed are 1 to 9"),
         ("1,,2 * * * *", r"'' is empty, a comma too many"),
         ("1, * * * *", r"is empty"),

@@ -102,6 +102,17 @@ def test_repeated_hour_of_a_zone_gives_two_keys() -> None:
     assert second.nominal_time.fold == 0
 
 
+class Stamp(datetime):
+    """A datetime as other libraries subclass it."""
+
+
+def test_nominal_time_is_kept_as_a_plain_datetime_without_fold() -> None:
+    """Neither a subclass nor a `fold` given in UTC gets into what is compared and stored."""
+    for given_time in (DAY.replace(fold=1), Stamp(2026, 9, 13, tzinfo=UTC)):
+        kept = Occurrence("j", given_time).nominal_time
+        assert (type(kept), kept.fold, kept.tzinfo, kept) == (datetime, 0, UTC, DAY)
+
+
 def test_occurrences_are_ordered_by_job_then_time_then_partition_then_correction() -> None:
     """Sorting occurrences sorts by identity, part by part."""
     ordered = [
@@ -248,6 +259,12 @@ def test_key_text_in_any_other_spelling_is_refused_in_one_line(key: Any) -> None
 
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 500
+
+
+def test_key_text_that_is_not_utf_8_says_so() -> None:
+    """Bytes that are no text are not replaced by others in the answer."""
+    with pytest.raises(KeyInvalid, match="not percent-encoded UTF-8"):
+        Occurrence.parse("j:2026-09-13T00:00:00Z:%ff")
 
 
 def test_key_text_in_another_spelling_is_answered_with_the_canonical_one() -> None:

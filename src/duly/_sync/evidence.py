@@ -61,7 +61,7 @@ class Evidence:
             return
 
         def store(lines: list[Line]) -> None:
-            session.begin(1.0)
+            session.begin(0.1)
             for line in lines:
                 params = {**_key(line), "started_by": line["by"], "now_us": line["at"]}
                 session.change("count_duplicate", params)
@@ -152,10 +152,9 @@ class _RowStore:
     def _open(self) -> Session:
         if self._session is None:
             fairy = self._database.engine.raw_connection()
+            raw = fairy.driver_connection
             fairy.detach()  # it is the markers' own now; the pool makes another
-            session = make_session(
-                self._database.dialect, fairy.driver_connection, self._database.schema
-            )
+            session = make_session(self._database.dialect, raw, self._database.schema)
             session.serve_markers()
             self._session, self._fairy = session, fairy
         return self._session

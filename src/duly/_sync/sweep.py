@@ -52,7 +52,7 @@ def _sweep_files(session: Session, evidence: Evidence) -> int:
     assert evidence.side is not None
     found = 0
     for lines, remove in evidence.side.dead():
-        session.begin(1.0)
+        session.begin(0.1)
         for line in lines:
             found += _abandon(session, marker_of_line(line))
         session.commit(1.0)
