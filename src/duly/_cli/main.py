@@ -1,0 +1,50 @@
+"""The entry of `duly`: signals first, then the command, then one exit code.
+
+Decides in which order that happens and that every ending is one line and one code. It must
+never import what is slow (a Ctrl-C during an import is answered here), and never let a
+traceback out unasked.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+from duly._cli import stopping
+from duly._cli.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; it never raises.
+
+    Args:
+        arguments: Without the program's name; None for those of this process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    settings = Settings(json="--json" in _before_dashes(given), debug="--debug" in given)
+    with stopping.listening():
+        try:
+            _print_anything()
+            from duly._cli.group import cli
+
+            code = cli.main(given, prog_name="duly", standalone_mode=False, obj=settings)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except BaseException as error:
+            from duly._cli import exits
+
+            return exits.report(error, settings)
+
+
+def _before_dashes(arguments: list[str]) -> list[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _print_anything() -> None:
+    """A character that the terminal's encoding lacks is escaped, never an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
