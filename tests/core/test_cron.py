@@ -203,7 +203,7 @@ def _stepped(parts: tuple[list[int], int]) -> str:
 expressions = st.tuples(
     fields(0, 59), fields(0, 23), fields(1, 31), fields(1, 12), fields(0, 6)
 ).map(" ".join)
-times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 zone_names = st.sampled_from(sorted(zones.names()))
 policies = st.fixed_dictionaries(
     {"gap": st.sampled_from(["skip", "next", "shift"])}

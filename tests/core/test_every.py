@@ -26,7 +26,7 @@ ELAPSED = [
 ]
 
 intervals = st.timedeltas(MICROSECOND, timedelta(days=4_000))
-times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 
 
 def utc(text: str) -> datetime:

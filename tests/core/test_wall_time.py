@@ -106,7 +106,7 @@ def test_instant_read_on_a_clock_is_found_again(name: str, instant: datetime) ->
     assert instant in instants(at, zone, gap="skip", fold="both")
 
 
-@given(zone_names, st.datetimes(datetime(1850, 1, 1), datetime(2060, 1, 1)), st.data())  # noqa: DTZ001
+@given(zone_names, st.datetimes(datetime(1850, 1, 1), datetime(2060, 1, 1)), st.data())
 def test_plain_day_has_one_offset_for_all_its_wall_times(
     name: str, at: datetime, data: Any
 ) -> None:
@@ -140,7 +140,7 @@ def test_plain_day_has_one_offset_for_all_its_wall_times(
         ("UTC", "9999-12-30", True),
     ],
 )
-def test_day_touched_by_a_switch_is_not_plain(zone: str, day: str, plain: bool) -> None:  # noqa: FBT001
+def test_day_touched_by_a_switch_is_not_plain(zone: str, day: str, plain: bool) -> None:
     """A switch on a day or at either of its midnights sends it to the exact mapping."""
     assert (plain_offset(wall(day), zones.load(zone)) is not None) == plain
 
