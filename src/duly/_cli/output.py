@@ -23,6 +23,15 @@ def on_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def speaks(characters: str) -> bool:
+    """Whether stdout's encoding has these characters."""
+    try:
+        characters.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def say(text: str) -> None:
     """Print one line."""
     print(text, flush=True)

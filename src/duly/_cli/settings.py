@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import click
 
@@ -56,12 +56,14 @@ _FLAGS = {
 }
 
 
-def options(*, environment: bool = False, target: bool = True) -> Callable[[Command], Command]:
+def options(
+    *, environment: bool = False, targets: Sequence[str] = ("app", "database", "schema")
+) -> Callable[[Command], Command]:
     """Add the common options to a command.
 
     Args:
         environment: Also read their variables; once, on the group.
-        target: Also those that name an app or a database.
+        targets: Which of those that name an app or a database.
     """
     import click
 
@@ -71,7 +73,9 @@ def options(*, environment: bool = False, target: bool = True) -> Callable[[Comm
                 f"--{name}", is_flag=True, expose_value=False, callback=_keep, help=text
             )
             command = flag(command)
-        for name, (metavar, variable, text) in reversed(_TARGETS.items()) if target else ():
+        for name, (metavar, variable, text) in reversed(_TARGETS.items()):
+            if name not in targets:
+                continue
             option = click.option(
                 f"--{name}",
                 metavar=metavar,

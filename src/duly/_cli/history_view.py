@@ -1,0 +1,159 @@
+"""A history and an explanation as rows: the words and the order that a person sees.
+
+Decides how attempts, refused starts and running attempts stand side by side, and how each is
+called. It must never leave one out that it was given, or word a verdict of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from duly._cli import output
+from duly._core.states import ErrorOrigin, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duly._core.evidence import Attempt, Explanation, History, Refused, Running
+    from duly._core.occurrence import Occurrence
+
+HEADER = ("nominal time", "outcome", "started (UTC)", "took", "started by", "what happened")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: an attempt that ended, one under way, or starts that were refused."""
+
+    nominal: str
+    outcome: str
+    started_at: datetime
+    took: str
+    starter: str
+    said: str
+    colour: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As they stand under `HEADER`."""
+        started = f"{self.started_at:%Y-%m-%d %H:%M:%S}"
+        return (self.nominal, self.outcome, started, self.took, self.starter, self.said)
+
+
+def rows(found: History | Explanation) -> list[Row]:
+    """What happened: running first, then newest first."""
+    torn = {a.occurrence for a in found.attempts if a.outcome is Outcome.TORN}
+    ended = [
+        *(_attempt(attempt) for attempt in found.attempts),
+        *(_refused(refused, torn=refused.occurrence in torn) for refused in found.refused),
+    ]
+    ended.sort(key=lambda row: row.started_at, reverse=True)
+    return [*(_running(running) for running in found.running), *ended]
+
+
+def headline(history: History) -> str:
+    """The newest completed occurrence, in one line; not all before it need be."""
+    last = history.last_completed
+    if last is None:
+        text = f"{history.job}: nothing completed yet"
+    else:
+        text = (
+            f"{history.job}: last completed {_which(last.occurrence)},"
+            f" at {output.instant(last.recorded_at)}"
+        )
+    if history.running:
+        text += f"; {len(history.running)} under way"
+    return text
+
+
+def show_table(found: History | Explanation) -> None:
+    """Print the rows as a table for a terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in HEADER[:4]:
+        table.add_column(name, no_wrap=True, justify="right" if name == "took" else "left")
+    # One column, so that 80 characters are enough: who, and below it what went wrong.
+    table.add_column("started by", overflow="fold", ratio=1)
+    for row in rows(found):
+        nominal, outcome, started, took, starter, said = map(escape, row.cells)
+        about = "\n".join(filter(None, [starter, said and f"[{row.colour}]{said}[/]"]))
+        table.add_row(nominal, f"[{row.colour}]{outcome}[/]", started, took, about)
+    output.console().print(table)
+
+
+def cells(found: History | Explanation) -> Sequence[Sequence[str]]:
+    """The rows as plain cells under `HEADER`, for a pipe."""
+    return [row.cells for row in rows(found)]
+
+
+def _attempt(attempt: Attempt) -> Row:
+    word, colour = _word(attempt)
+    message = " ".join((attempt.error_message or "").split())
+    said = f"{attempt.error_type}: {message}" if attempt.error_type else message
+    # How long a dead process had been at work is not known, only when it was found.
+    took = "" if attempt.outcome is Outcome.ABANDONED else output.took(attempt.duration)
+    return Row(
+        _which(attempt.occurrence),
+        word,
+        attempt.started_at,
+        took,
+        attempt.started_by or "",
+        said if len(said) <= 200 else f"{said[:199]}…",
+        colour,
+    )
+
+
+def _word(attempt: Attempt) -> tuple[str, str]:
+    """The outcome; for a failure also whose it was."""
+    match attempt.outcome:
+        case Outcome.APPLIED:
+            return "applied", "green"
+        case Outcome.FAILED:
+            origin = attempt.error_origin
+            whose = "" if origin in {None, ErrorOrigin.HANDLER} else f" ({origin})"
+            return f"failed{whose}", "red"
+        case Outcome.TORN:
+            return "torn", "bold red"
+        case Outcome.CONFLICT | Outcome.EXPIRED | Outcome.FENCED:
+            return attempt.outcome.value, "red"
+        case Outcome.BUSY | Outcome.ABANDONED:
+            return attempt.outcome.value, "yellow"
+        case Outcome.DUPLICATE:
+            return "duplicate", "dim"
+        case _:
+            assert_never(attempt.outcome)
+
+
+def _refused(refused: Refused, *, torn: bool) -> Row:
+    """Starts of a settled key, counted; of a torn one they are no duplicates."""
+    last = output.instant(refused.last_at)
+    times = "once" if refused.times == 1 else f"{refused.times} times, last {last}"
+    return Row(
+        _which(refused.occurrence),
+        "refused" if torn else "duplicate",
+        refused.first_at,
+        "",
+        refused.started_by,
+        times,
+        "red" if torn else "dim",
+    )
+
+
+def _running(running: Running) -> Row:
+    return Row(
+        _which(running.occurrence),
+        "running",
+        running.started_at,
+        "",
+        running.started_by,
+        f"on {running.host}, pid {running.pid}",
+        "cyan",
+    )
+
+
+def _which(occurrence: Occurrence) -> str:
+    """The key without the job's name."""
+    return occurrence.key.partition(":")[2]

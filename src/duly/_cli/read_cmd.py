@@ -1,0 +1,155 @@
+"""`duly history`, `explain` and `check`: ask the ledger.
+
+Decides what is printed and, for `check`, the exit code. It must never start an attempt or
+change a settled occurrence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from duly._cli import exits, output
+from duly._cli.settings import Settings, options
+from duly.errors import NominalTimeInvalid, UsageError
+
+if TYPE_CHECKING:
+    from duly._core.evidence import Explanation, History
+    from duly._core.occurrence import Occurrence
+    from duly._sync.app import App
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="The most attempts, and the most refused starts, to show.",
+)
+@options()
+@click.pass_obj
+def history(settings: Settings, *, job: str, limit: int) -> int:
+    """What happened to JOB, newest first.
+
+    Works from --database alone. In a pipe: tab-separated rows below a headline.
+    """
+    from duly._cli.app_loading import load
+
+    found = load(settings).history(job, limit=limit)
+    if settings.json:
+        from duly._cli import evidence_json
+
+        output.say_json(evidence_json.history(found))
+        return exits.OK
+    from duly._cli import history_view
+
+    mark = "" if output.on_terminal() else "# "
+    output.say(mark + history_view.headline(found))
+    _show(found)
+    return exits.OK
+
+
+@click.command()
+@click.argument("key")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="The most attempts, and the most refused starts, to show.",
+)
+@options()
+@click.pass_obj
+def explain(settings: Settings, *, key: str, limit: int) -> int:
+    """All that is known of KEY, with a verdict to quote.
+
+    KEY is what `run` and `history` print, such as daily-credit:2026-09-13T00:00:00Z.
+    Works from --database alone.
+    """
+    from duly._cli.app_loading import load
+
+    found = load(settings).explain(key, limit=limit)
+    if settings.json:
+        from duly._cli import evidence_json
+
+        output.say_json(evidence_json.explanation(found))
+        return exits.OK
+    output.say(found.verdict)
+    if found.attempts or found.refused or found.running:
+        output.say("")
+        _show(found)
+    for entry in found.audit:
+        output.say(f"\n{output.instant(entry.at)}  {entry.actor}: {entry.action}, {entry.reason}")
+    return exits.OK
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="The nominal time: 2026-09-13T00:00:00Z, or, with --app, a date."
+    " [default: the newest due, which needs --app]",
+)
+@click.option("--partition", metavar="TEXT", default="", help="Which part of the work.")
+@click.option("--applied-only", is_flag=True, help="Settled by a policy or a person is not enough.")
+@options()
+@click.pass_obj
+def check(
+    settings: Settings, *, job: str, at: str | None, partition: str, applied_only: bool
+) -> int:
+    """Ask whether an occurrence of JOB is completed.
+
+    Exits 0 if it is settled by its effect, its policy or a person; 4 if it is not; 3 if it
+    is torn, so that a person must look.
+    """
+    from duly._cli.app_loading import load
+
+    app = load(settings)
+    found = app.explain(_occurrence(app, job, at, partition))
+    code = _verdict_code(found, applied_only=applied_only)
+    if settings.json:
+        said = {"key": found.occurrence.key, "verdict": found.verdict}
+        output.say_json({**said, "completed": found.completed, "applied": found.applied})
+    else:
+        output.say(found.verdict)
+    return code
+
+
+def _occurrence(app: App, job: str, at: str | None, partition: str) -> Occurrence:
+    from duly._core.instants import parse_instant
+    from duly._core.occurrence import Occurrence
+
+    if app.jobs:
+        return app.occurrence(job, at, partition=partition)
+    if at is None:
+        raise UsageError(
+            "the newest due time of a job is in its code: give --app, or --at an instant"
+        )
+    try:
+        return Occurrence(job, parse_instant(at, name="--at"), partition)
+    except NominalTimeInvalid as error:
+        raise NominalTimeInvalid(
+            f"{error} (a date needs the schedule, and so --app)", **error.details
+        ) from error
+
+
+def _verdict_code(found: Explanation, *, applied_only: bool) -> int:
+    if found.settled is not None and not found.completed:
+        return exits.OPERATOR
+    done = found.applied if applied_only else found.completed
+    return exits.OK if done else exits.NOT_COMPLETED
+
+
+def _show(found: History | Explanation) -> None:
+    from duly._cli import history_view
+
+    if output.on_terminal():
+        history_view.show_table(found)
+    else:
+        output.say_rows(history_view.HEADER, history_view.cells(found))
