@@ -78,19 +78,22 @@ def plain_offset(midnight: datetime, zone: tzinfo, *, days: int = 1) -> timedelt
     """
     if midnight == FIRST_DAY or midnight > LAST_DAY - days * DAY:
         return None
-    offset, other = _offsets(midnight, zone)
-    if offset != other or _offsets(midnight + days * DAY, zone) != (offset, offset):
-        return None
-    return offset
+    # A switch at the first midnight shows too: the last one then has the other offset.
+    offset = _offset(midnight.replace(tzinfo=zone))
+    return offset if _offsets(midnight + days * DAY, zone) == (offset, offset) else None
 
 
 def _offsets(wall: datetime, zone: tzinfo) -> tuple[timedelta, timedelta]:
     """The offsets of a wall time read as the first and as the second of its kind."""
-    first = wall.replace(tzinfo=zone).utcoffset()
-    second = wall.replace(tzinfo=zone, fold=1).utcoffset()
-    if first is None or second is None:
-        raise ScheduleInvalid(f"zone {zone} gives no offset; load it by its IANA name")
-    return first, second
+    local = wall.replace(tzinfo=zone)
+    return _offset(local), _offset(local.replace(fold=1))
+
+
+def _offset(local: datetime) -> timedelta:
+    offset = local.utcoffset()
+    if offset is None:
+        raise ScheduleInvalid(f"zone {local.tzinfo} gives no offset; load it by its IANA name")
+    return offset
 
 
 def _switch(before: datetime, after: datetime, zone: tzinfo) -> datetime:
@@ -100,7 +103,7 @@ def _switch(before: datetime, after: datetime, zone: tzinfo) -> datetime:
     """
     new_offset = after.astimezone(zone).utcoffset()
     seconds = (after - before) // SECOND
-    low, high = 0, seconds  # the switch lies in (low, high], counted back from *after*
+    low, high = 0, seconds  # *low* seconds before *after* the new offset holds, past *high* not
     while low < high:
         middle = (low + high + 1) // 2
         if (after - middle * SECOND).astimezone(zone).utcoffset() == new_offset:
