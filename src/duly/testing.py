@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never, get_args
 
+from sqlalchemy import Connection
+
 from duly._core import ops, retention
 from duly._db.sessions.base import Session
 from duly.errors import UsageError
@@ -144,10 +146,9 @@ def cut(connection: Any) -> None:
     Raises:
         UsageError: A connection of another kind.
     """
-    raw = connection
-    if type(raw).__module__.split(".")[0] == "sqlalchemy" or hasattr(raw, "driver_connection"):
-        raw = raw.connection
-    raw = getattr(raw, "driver_connection", raw)
+    if isinstance(connection, Connection):
+        connection = connection.connection
+    raw = getattr(connection, "driver_connection", connection)
     names = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(raw).__mro__}
     if "sqlite3.Connection" in names:
         raw.close()

@@ -397,6 +397,11 @@ def test_cron_text_that_cannot_be_read_is_refused_by_place(expression: Any, mess
     assert len(caught.value.message) < 300
 
 
+def test_cron_with_a_day_that_never_comes_still_fires_on_its_weekday() -> None:
+    """Two restricted day fields mean either, so 30 February does no harm beside Monday."""
+    assert Cron("0 0 30 2 MON").next(utc("2026-01-01T00:00Z")) == utc("2026-02-02T00:00Z")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,9 @@ from duly._core.instants import parse_instant
 from duly._core.resolve import Nominal, nominal_time
 from duly.errors import NominalTimeInvalid, NotDue, OffSchedule
 from duly.schedules import Cron, Every
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BERLIN = zones.load("Europe/Berlin")
 DAILY = Cron("30 2 * * *", "Europe/Berlin")
@@ -272,6 +275,7 @@ def test_start_with_a_date_of_no_nominal_time_names_the_neighbours() -> None:
         ("America/Sao_Paulo", "@daily", "2018-11-04", "2018-11-04T03:00Z"),
         ("Asia/Almaty", "30 23 * * *", "2024-02-29", "2024-02-29T17:30Z"),
         ("America/St_Johns", "30 23 * * *", "2007-11-03", "2007-11-04T02:00Z"),
+        ("America/St_Johns", "0 0 * * *", "2007-11-03", "2007-11-03T02:30Z"),
         ("America/St_Johns", "0 0 * * *", "2007-11-04", "2007-11-04T02:30Z"),
         ("Europe/Berlin", "30 2 * * *", "2026-03-29", "2026-03-29T01:00Z"),
     ],
@@ -300,6 +304,24 @@ def test_start_with_a_date_that_the_zone_skipped_names_nothing() -> None:
 
     with pytest.raises(NominalTimeInvalid, match="no nominal time on 2011-12-30"):
         resolved("2011-12-30", Cron("0 9 * * *", "Pacific/Apia", gap="shift"), zone=apia)
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"), [("America/Sao_Paulo", "2018-11-04"), ("America/St_Johns", "2007-11-03")]
+)
+def test_start_with_a_date_asks_the_schedule_for_that_day_alone(zone: str, day: str) -> None:
+    """A date at a switch does not make a schedule count from the year 1."""
+    asked = []
+
+    class Watched(Cron):
+        def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+            asked.append(end - start)
+            return super().between(start, end)
+
+    resolved(day, Watched("0 12 * * *", zone), zone=zones.load(zone))
+
+    assert len(asked) == 1
+    assert timedelta(hours=22) < asked[0] < timedelta(hours=27)
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])

@@ -5,7 +5,6 @@ Decides nothing itself; it passes on who, what and why.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,7 @@ from duly._cli import exits, output, words
 from duly._cli.settings import Settings, options
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from duly._core.retention import PrunedJob
     from duly._sync.refusals import Result

@@ -48,6 +48,7 @@ def load(settings: Settings, *, code_for: str | None = None) -> App:
 
         app = App(settings.database, schema=settings.schema)
     settings.secrets.update(app.database.secrets)
+    settings.opened.append(app)
     _speak_up()
     return app
 

@@ -112,8 +112,7 @@ class Story:
         self.facts["rolled_back_attempt_left_no_state"] = kept
         return Step(
             "an attempt raises after its update",
-            f"{'something stayed' if left else 'rolled back'}: {self._units(1)} units,"
-            f" the failure is recorded, the key is free",
+            f"{'kept' if left else 'rolled back'}: {self._units(1)} units, the key stays free",
             kept,
         )
 
@@ -139,7 +138,7 @@ class Story:
         self.facts["replay_outcome"] = _outcome(lambda: self.app.run(JOB, self.days[0]).outcome)
         return Step(
             f"{self.days[0]:%Y-%m-%d} is started once more",
-            f"{self.facts['replay_outcome']}: {self._units(1)} units still",
+            f"{self.facts['replay_outcome']}: still {self._units(1)} units",
             self.facts["replay_outcome"] == "duplicate" and self._units(1) == UNITS,
         )
 
@@ -169,10 +168,10 @@ class Story:
             "killed_worker_left_no_state": no_state,
             "abandoned_recorded": abandoned,
         }
+        recorded = "recorded as abandoned" if abandoned else "no record of it"
         return Step(
-            "a worker is killed (SIGKILL) after its update",
-            f"{'nothing stayed' if no_state else 'something stayed'}: {self._units(2)} units,"
-            f" {'recorded as abandoned' if abandoned else 'and no record of it'}",
+            "kill -9 of a worker after its update",
+            f"{self._units(2)} units, {recorded}",
             seen and no_state and abandoned,
         )
 
@@ -195,7 +194,7 @@ class Story:
             said = "refused"
         kept = said == "refused" and self._units(2) == before
         self.facts["other_payload_refused"] = kept
-        return Step("the same key comes with another payload", f"{said}: {before} units", kept)
+        return Step("the same key with another payload", f"{said}: still {before} units", kept)
 
     # What they are made of
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 HEADER = ("nominal time", "outcome", "started (UTC)", "took", "started by", "what happened")
 
 
+# Of an error, on a terminal: `--json` and the explanation's verdict have more.
+BRIEF_MAX = 80
+
+
 @dataclass(frozen=True)
 class Row:
     """One line: an attempt that ended, one under way, or starts that were refused."""
@@ -79,7 +83,8 @@ def show_table(found: History | Explanation) -> None:
     table.add_column("started by", overflow="fold", ratio=1)
     for row in rows(found):
         nominal, outcome, started, took, starter, said = map(escape, row.cells)
-        about = "\n".join(filter(None, [starter, said and f"[{row.colour}]{said}[/]"]))
+        brief = said if len(said) <= BRIEF_MAX else f"{said[: BRIEF_MAX - 1]}…"
+        about = "\n".join(filter(None, [starter, brief and f"[{row.colour}]{brief}[/]"]))
         table.add_row(nominal, f"[{row.colour}]{outcome}[/]", started, took, about)
     output.console().print(table)
 

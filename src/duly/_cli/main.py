@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from duly._cli import stopping
@@ -38,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from duly._cli import exits
 
             return exits.report(error, settings)
+        finally:
+            for app in settings.opened:
+                with suppress(Exception):  # the command has ended; this must not change how
+                    app.close()
 
 
 def _before_dashes(arguments: list[str]) -> list[str]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import click
 
+    from duly._sync.app import App
+
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
@@ -26,6 +28,7 @@ class Settings:
         database: A URL, to work without the user's code.
         given: The names that stood on the command line, not in the environment.
         secrets: Passwords seen on the way; no message shows them.
+        opened: The apps to close at the end.
     """
 
     app: str | None = None
@@ -35,6 +38,7 @@ class Settings:
     debug: bool = False
     given: set[str] = field(default_factory=set)
     secrets: set[str] = field(default_factory=set)
+    opened: list[App] = field(default_factory=list)
 
 
 _TARGETS: dict[str, tuple[str, str | None, str]] = {

@@ -27,6 +27,9 @@ class Stopped(SystemExit):
         super().__init__(128 + number)
         self.number = number
 
+    def __str__(self) -> str:
+        return f"by {name_of(self.number)}"
+
 
 class AttemptStopped(Exception):
     """A signal ended an attempt, and it is known (or not) what became of it.

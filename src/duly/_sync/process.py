@@ -41,9 +41,13 @@ def host_identity() -> str:
     return f"{machine}/{_text('/proc/sys/kernel/random/boot_id') or '-'}/{namespace}"
 
 
-def process_identity(pid: int | None = None) -> str:
+def process_identity() -> str:
     """This process as stored with a marker: host identity, pid, start time."""
-    pid = os.getpid() if pid is None else pid
+    return _identity(os.getpid())
+
+
+@cache
+def _identity(pid: int) -> str:
     return f"{host_identity()}/{pid}/{_started(pid) or '-'}"
 
 

@@ -8,6 +8,7 @@ still open.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import time
@@ -71,6 +72,7 @@ class Shell:
         self._markers = markers
         self._probe = probe
         self._signals = HeldSignals()
+        self._pid = os.getpid()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
         self.value: str | None = None
@@ -117,6 +119,14 @@ class Shell:
             raise UsageError(
                 f"an attempt on {path} was started from inside a handler on the same file, and"
                 " SQLite has one writer: start it after the handler returned"
+            )
+
+    def _refuse_child(self) -> None:
+        """The connection is the parent's: a statement of a child's could commit its work."""
+        if os.getpid() != self._pid:
+            raise UsageError(
+                "the handler forked, and the child went on into duly: end the child with os._exit,"
+                " or start it with subprocess"
             )
 
     # Performing
@@ -218,10 +228,12 @@ class Shell:
         try:
             self.value = result_json(work.handler(run))
         except BaseException as error:
+            self._refuse_child()
             lender.take_back()
             return self._raised(error, session.after_handler(error))
         finally:
             inside.pop()
+        self._refuse_child()
         lender.take_back()
         if lender.contention is not None:
             return self._raised(lender.contention, session.after_handler(lender.contention))
@@ -342,6 +354,8 @@ class Shell:
         self._markers.finished(self._work.request.attempt_id)
 
     def _leave(self) -> None:
+        if os.getpid() != self._pid:
+            return
         self._finish_marker()
         if self._lease is None:
             return
