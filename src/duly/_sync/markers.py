@@ -74,8 +74,7 @@ class Markers:
 
     def started(self, marker: Marker) -> None:
         """An attempt entered its handler; nothing is written yet."""
-        if os.getpid() != self._pid:
-            self._after_fork()
+        self._notice_fork()
         with self._condition:
             self._due[marker.attempt_id] = (time.monotonic() + self.after_s, marker)
             if self._thread is None:
@@ -86,6 +85,7 @@ class Markers:
 
     def finished(self, attempt_id: UUID) -> None:
         """The attempt is over; its marker, if one was written, goes soon."""
+        self._notice_fork()
         with self._condition:
             if self._due.pop(attempt_id, None) is None and self._thread is not None:
                 self._gone.append(attempt_id)
@@ -93,13 +93,17 @@ class Markers:
 
     def close(self, wait_s: float = 1.0) -> None:
         """Give the last deletions a moment, then let go."""
+        self._notice_fork()
         with self._condition:
             thread, self._thread = self._thread, None
             self._condition.notify()
-        if thread is not None and self._pid == os.getpid():
+        if thread is not None:
             thread.join(wait_s)
 
-    def _after_fork(self) -> None:
+    def _notice_fork(self) -> None:
+        """In a child the thread is gone, and its lock may be held for ever."""
+        if os.getpid() == self._pid:
+            return
         self._pid = os.getpid()
         self._due, self._gone, self._written = {}, deque(), set()
         self._condition, self._thread = threading.Condition(), None
