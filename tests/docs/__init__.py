@@ -1,0 +1,1 @@
+"""The pages are run, and compared with the code that they describe."""
