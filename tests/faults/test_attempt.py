@@ -1,0 +1,219 @@
+"""Every op of an attempt, before and after it, times every fault; then the database is asked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+import duly
+from duly import testing
+from duly._core import ops
+from tests.faults.scenarios import KINDS, MOMENTS, SCENARIOS, STOPS, Cell, Stage, cells
+
+if TYPE_CHECKING:
+    from tests.faults.conftest import Ledgers
+    from tests.faults.ledger import Facts, Ledger
+    from tests.faults.victims import Victims
+
+SIGKILLED = -9
+DATABASES = ("sqlite", "postgresql", "mariadb")
+# Unclaim happens only in a caller's transaction: test_claim.py.
+OPS = tuple(op.__name__ for op in get_args(ops.Op) if op is not ops.Unclaim)
+
+
+def sharp() -> set[Cell]:
+    """For each database: each op with each fault once, and the end of the plain attempt in full."""
+    chosen: dict[tuple[str, str, str], Cell] = {}
+    for cell in cells():
+        # One moment each, taken in turn; the other is for the whole matrix.
+        turn = OPS.index(cell.op) + KINDS.index(cell.kind)
+        if cell.moment == MOMENTS[turn % 2]:
+            chosen.setdefault((cell.database, cell.op, cell.kind), cell)
+    plain = (c for c in cells() if c.scenario == "applied" and c.op in {"Seal", "Commit"})
+    return {*chosen.values(), *plain}
+
+
+def _parameters() -> list[Any]:
+    chosen = sharp()
+    return [
+        pytest.param(cell, id=str(cell), marks=[] if cell in chosen else [pytest.mark.torture])
+        for cell in cells()
+    ]
+
+
+@pytest.mark.parametrize("cell", _parameters())
+@pytest.mark.usefixtures("real_signals")
+def test_fault_at_any_op_leaves_one_effect_or_none(
+    cell: Cell, ledgers: Ledgers, victims: Victims, partition: str
+) -> None:
+    """Whatever fails where: no half, no double, no leak, a true answer; a retry completes it."""
+    ledger = ledgers(cell.database)
+    stage = Stage(cell.database, ledger.bank, cell.plan, partition, cell.plan.at())
+    stage.prepare()
+    before = ledger.facts(stage.occurrence)
+
+    if cell.kind == "kill":
+        ended = None
+        status = victims.kill_one(
+            "tests.faults.victims:start_attempt",
+            cell=asdict(cell),
+            url=ledger.url,
+            partition=partition,
+            at=stage.at.isoformat(),
+        )
+        assert status == SIGKILLED
+    else:
+        ended = _start(stage, cell)
+
+    ledger.wait_until_quiet()
+    facts = ledger.facts(stage.occurrence)
+    _check_facts(cell, facts)
+    if cell.kind == "kill":
+        landed = before.effects or cell.has_landed
+        assert len(facts.effects) == bool(landed or _is_torn_for_good(cell, facts))
+    elif cell.kind in STOPS:
+        _check_stopped(cell, ended, facts, before)
+    else:
+        _check_answer(cell, ended, facts, before)
+        _check_mended(cell, ended, stage)
+    _check_retry(cell, stage, ledger, facts)
+
+
+def _start(stage: Stage, cell: Cell) -> duly.Result | BaseException:
+    with stage.faulted(cell) as injected:
+        try:
+            ended: duly.Result | BaseException = stage.start()
+        except BaseException as error:
+            ended = error
+    assert injected.fired == 1
+    return ended
+
+
+def _check_facts(cell: Cell, facts: Facts) -> None:
+    if cell.plan.name == "torn" and cell.database == "mariadb":
+        # The handler's own COMMIT landed its effect; it must never look completed.
+        assert not facts.applied
+        assert len(facts.effects) <= 1
+        return
+    if facts.disposition == "torn":
+        assert not facts.effects
+        assert not facts.applied
+        return
+    assert facts.is_sound
+
+
+def _check_stopped(cell: Cell, ended: object, facts: Facts, before: Facts) -> None:
+    """Ctrl-C and SIGTERM are never lost; the attempt was rolled back and recorded, or settled."""
+    assert isinstance(ended, STOPS[cell.kind]), ended
+    assert (
+        len(facts.effects)
+        == bool(
+            before.effects
+            or cell.has_landed
+            or _is_torn_for_good(cell, facts)
+            or (cell.kind == "sigint" and cell.op in {"Seal", "Commit"})
+        )
+        or facts.disposition == "torn"
+    )
+    if not facts.effects and not facts.disposition:
+        assert facts.attempts
+
+
+def _check_answer(cell: Cell, ended: object, facts: Facts, before: Facts) -> None:
+    """What the caller was told is what the database says."""
+    if isinstance(ended, duly.Result):
+        assert [str(ended.attempt_id)] == facts.effects
+        # A key that this very start has applied is never called a duplicate.
+        expected = "duplicate" if before.effects and not cell.plan.corrects else "applied"
+        assert ended.outcome == expected or _is_a_lie_of_the_test(cell)
+    elif not _is_a_lie_of_the_test(cell) and not _is_torn_for_good(cell, facts):
+        assert facts.effects == before.effects, ended
+
+
+def _check_mended(cell: Cell, ended: object, stage: Stage) -> None:
+    """Where duly can go on by itself, nobody notices; and a settled effect is not made again."""
+    key = stage.occurrence.key
+    if cell.has_landed:
+        assert stage.bank.calls[key] <= cell.plan.ops[: cell.place + 1].count("CallHandler")
+    if cell.plan.name not in {"applied", "old"}:
+        return
+    free = cell.op in {"Begin", "LockGuard", "ReadHorizon"} or (
+        cell.op == "Claim" and cell.moment == "before"
+    )
+    if cell.kind == "cut" and cell.database == "sqlite":
+        return
+    if (
+        (cell.kind == "contention" and not cell.has_landed)
+        or (cell.kind == "cut" and (free or cell.is_past_seal))
+        or (cell.kind == "plain" and (cell.is_past_seal or cell.op == "Seal"))
+    ):
+        assert isinstance(ended, duly.Result), ended
+
+
+def _check_retry(cell: Cell, stage: Stage, ledger: Ledger, earlier: Facts) -> None:
+    """An ordinary start afterwards completes what is not completed, and nothing else."""
+    try:
+        ended: duly.Result | Exception = stage.retry()
+    except Exception as error:
+        ended = error
+    facts = ledger.facts(stage.occurrence)
+    ledger.wait_until_quiet()
+    if facts.disposition == "torn" or _is_torn_for_good(cell, facts):
+        assert isinstance(ended, duly.AlreadySettled), ended
+        assert facts.effects == earlier.effects
+        return
+    if cell.plan.retried in {"PayloadConflict", "Expired"}:
+        assert type(ended).__name__ == cell.plan.retried
+        assert facts.effects == earlier.effects
+        return
+    assert isinstance(ended, duly.Result), ended
+    assert ended.outcome == ("duplicate" if earlier.effects else "applied")
+    assert facts.is_sound
+    assert facts.effects == [str(ended.attempt_id)]
+
+
+def _is_torn_for_good(cell: Cell, facts: Facts) -> bool:
+    """MariaDB obeyed the handler's COMMIT: the effect is there, without its completion."""
+    return cell.plan.name == "torn" and cell.database == "mariadb" and bool(facts.effects)
+
+
+def _is_a_lie_of_the_test(cell: Cell) -> bool:
+    """No database answers with an error what it has committed; no second effect even then."""
+    return cell.kind in {"contention", "refused"} and cell.op == "Commit" and cell.moment == "after"
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("name", list(dict.fromkeys(cell.scenario for cell in cells())))
+def test_scenario_performs_the_ops_that_the_matrix_counts_on(
+    name: str, database: str, ledgers: Ledgers, partition: str
+) -> None:
+    """A change of the protocol that would move the cells is noticed here first."""
+    ledger = ledgers(database)
+    plan = SCENARIOS[name]
+    stage = Stage(database, ledger.bank, plan, partition, plan.at())
+    stage.prepare()
+
+    with testing.fault(ledger.bank.app, op="Unclaim") as watched:
+        try:
+            ending = str(stage.start().outcome)
+        except Exception as error:
+            ending = type(error).__name__
+
+    assert tuple(watched.seen) == plan.ops_on(database)
+    assert ending == plan.ending
+    ledger.wait_until_quiet()
+    try:
+        retried = str(stage.retry().outcome)
+    except Exception as error:
+        retried = type(error).__name__
+    assert retried == plan.retried
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_sharp_selection_has_every_op_and_every_fault(database: str) -> None:
+    """`make test` leaves no op and no fault to the long run."""
+    chosen = {(cell.op, cell.kind) for cell in sharp() if cell.database == database}
+
+    assert chosen >= {(op, kind) for op in OPS for kind in KINDS}
