@@ -295,6 +295,8 @@ class Report:
         horizon_us: The job's horizon, for `expired`.
         unknown: The commit's fate could not be learnt within its bound.
         unreachable: The database stayed away for all of the caller's `wait`.
+        interrupted: The signal or cancellation that came while the commit was under way; to
+            be raised now that its fate is settled.
         not_due_us: The database's clock, where it says that the nominal time is to come.
     """
 
@@ -305,6 +307,7 @@ class Report:
     horizon_us: int | None = None
     unknown: bool = False
     unreachable: bool = False
+    interrupted: BaseException | None = None
     not_due_us: int | None = None
 
 

@@ -154,7 +154,8 @@ def _complete(request: Request) -> Ops:
     except Unknown as fault:
         report = yield from _settle_unknown(request)
         if report is not None:
-            return report if not report.unknown else replace(report, error=fault.cause)
+            signal = report.interrupted or (fault.cause if fault.interrupted else None)
+            return replace(report, interrupted=signal, error=report.error or fault.cause)
         if fault.interrupted:
             return (yield from _failed(fault.cause, ErrorOrigin.SIGNAL))
         raise Lost(fault.cause) from None
@@ -182,16 +183,17 @@ def _settle_unknown(request: Request) -> _Step:
                 if standing.attempt_id == request.attempt_id and standing.sealed:
                     return Report(Outcome.APPLIED, standing=standing)
                 return _verdict(request, standing)
-        except (Contention, Lost):
+        except Interrupted as fault:
             yield Rollback()
-        except Interrupted:
+            return Report(None, unknown=True, interrupted=fault.cause)
+        except Fault:
+            # Whatever it is, it says nothing about the commit.
             yield Rollback()
-            return Report(None, unknown=True)
         try:
             if not (yield Backoff(tries, settling=True)):
                 return Report(None, unknown=True)
-        except Interrupted:
-            return Report(None, unknown=True)
+        except Interrupted as fault:
+            return Report(None, unknown=True, interrupted=fault.cause)
         tries += 1
 
 
@@ -243,7 +245,9 @@ def _hold_torn(error: BaseException | None) -> Ops:
         try:
             yield HoldTorn(error)
             return Report(Outcome.TORN, error=error)
-        except (Contention, Lost) as fault:
+        except Interrupted:
+            raise
+        except Fault as fault:
             yield Rollback()
             if not (yield from _another_try(fault, tries, settling=True)):
                 unheld = TransactionEnded(
@@ -262,15 +266,13 @@ def _failed(error: BaseException, origin: ErrorOrigin, *, lost: bool = False) ->
     return Report(Outcome.FAILED, error=error, origin=origin)
 
 
-def _another_try(
-    fault: Contention | Lost, tries: int, *, settling: bool = False
-) -> Generator[Op, Any, bool]:
+def _another_try(fault: Fault, tries: int, *, settling: bool = False) -> Generator[Op, Any, bool]:
     """Wait a little, and take a new connection if the old one is gone."""
     if not (yield Backoff(tries, settling=settling)):
         return False
-    if isinstance(fault, Lost):
-        # A new connection is only taken from the pool here; if the server is still away,
-        # the next Begin or Claim finds out and is tried again within the same bound.
+    if not isinstance(fault, Contention):
+        # If the server is still away, the next op finds out and is tried again within the
+        # same bound.
         yield Reconnect()
     return True
 

@@ -97,8 +97,8 @@ def _check_sqlite(database: Database, session: Session) -> None:
                 " not hold and a commit may be lost: use a local disk, or PostgreSQL or MariaDB",
                 file_system=kind,
             )
-    attached = [row[1] for row in session.raw.execute("PRAGMA database_list").fetchall()]
-    extra = [name for name in attached if name not in {"main", "temp"}]
+    rows = session.raw.execute("PRAGMA database_list").fetchall()
+    extra = [row[1] for row in rows if row[1] not in {"main", "temp"}]
     if extra:
         raise UnsafeStorage(
             f"the engine attaches another file ({extra[0]!r}), and SQLite does not commit two"

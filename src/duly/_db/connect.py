@@ -17,6 +17,7 @@ import sqlalchemy
 from sqlalchemy.engine import URL, Engine, make_url
 
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect
+from duly._db.sessions.choose import make_session
 from duly._db.translate import public_error
 from duly.errors import (
     ConnectionLost,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import PoolProxiedConnection
 
     from duly._db.sessions.base import Session
+
 
 # The driver that serves each spelling of a URL; one that names its driver keeps it.
 _DRIVERS = {
@@ -174,23 +176,6 @@ class Lease:
             self.give_back()
 
 
-def make_session(dialect: Dialect, raw: Any, schema: str | None) -> Session:
-    """The session class for a driver's connection, imported only now."""
-    match dialect.name:
-        case "sqlite":
-            from duly._db.sessions.sqlite_driver import SqliteSession
-
-            return SqliteSession(raw, schema)
-        case "postgresql":
-            from duly._db.sessions.psycopg_driver import PsycopgSession
-
-            return PsycopgSession(raw, schema)
-        case _:
-            from duly._db.sessions.pymysql_driver import PyMysqlSession
-
-            return PyMysqlSession(raw, schema)
-
-
 def read_url(text: str | URL) -> URL:
     """The URL with the driver that duly uses filled in.
 
@@ -257,6 +242,10 @@ def _make_engine(url: URL) -> Engine:
         raise UnsupportedDatabase(f"no such driver: {url.drivername}") from error
 
 
+class SqliteConnection(sqlite3.Connection):
+    """A connection whose methods can be refused while it is lent; the base class is closed."""
+
+
 def _sqlite_creator(url: URL) -> Any:
     path = _sqlite_path(url)
     _names, options = url.get_dialect()().create_connect_args(url)
@@ -266,6 +255,7 @@ def _sqlite_creator(url: URL) -> Any:
         **options,
         "isolation_level": "IMMEDIATE",
         "uri": True,
+        "factory": SqliteConnection,
     }
 
     def connect() -> sqlite3.Connection:

@@ -1,9 +1,10 @@
-"""Evidence beside a SQLite file: attempts under way, and refused duplicates.
+"""Evidence beside a SQLite file: attempts under way, refused duplicates, late records.
 
 SQLite has one writer: a marker row would wait for the very handler it speaks of. So each
 process keeps one locked file in `<database>-duly/`; the kernel frees the lock at its death.
-Duplicates are appended to a file there, without a sync, and folded into `duly_duplicate`
-by the next reader. These files are evidence only: no decision about an effect reads them.
+Duplicates, and attempts that could not be recorded while another held the file, are
+appended to files there, without a sync, and folded into their tables by the next reader.
+These files are evidence only: no decision about an effect reads them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 FOLD_BYTES = 65_536
-"""Above this size the appender folds the duplicates itself."""
+"""Above this size the appender folds the file itself."""
+DUPLICATES, ATTEMPTS = "duplicates", "attempts"
 
 Line = dict[str, Any]
 
@@ -42,18 +44,18 @@ class SideFiles:
         self.ledger_id = ledger_id
         self.running = RunningFile(self.folder, ledger_id)
 
-    def count_duplicate(self, line: Line) -> bool:
-        """Append one refused start; returns whether the file wants to be folded."""
+    def append(self, name: str, line: Line) -> bool:
+        """Append one line to a file; returns whether the file wants to be folded."""
         self.folder.mkdir(exist_ok=True)
         data = (json.dumps({**line, "ledger": self.ledger_id}) + "\n").encode()
-        with _locked(self.folder / "duplicates") as descriptor:
+        with _locked(self.folder / name) as descriptor:
             os.lseek(descriptor, 0, os.SEEK_END)
             os.write(descriptor, data)
             return os.fstat(descriptor).st_size > FOLD_BYTES
 
-    def fold_duplicates(self, store: Callable[[list[Line]], None]) -> None:
-        """Hand all appended lines to *store*, which commits them, then empty the file."""
-        path = self.folder / "duplicates"
+    def fold(self, name: str, store: Callable[[list[Line]], None]) -> None:
+        """Hand all appended lines of a file to *store*, which commits them, then empty it."""
+        path = self.folder / name
         if not path.exists() or path.stat().st_size == 0:
             return
         with _locked(path) as descriptor:

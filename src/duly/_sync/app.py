@@ -345,6 +345,10 @@ class App:
         )
         report = shell.drive(attempt(request))
         key = request.occurrence.key
+        if report.interrupted is not None:
+            how = report.outcome or "not known: run it again, the key decides"
+            report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
+            raise report.interrupted
         duration = timedelta(seconds=shell.duration_s)
         if report.outcome is Outcome.APPLIED:
             return Result(report.outcome, key, request.attempt_id, loaded(shell.value), duration)

@@ -17,9 +17,9 @@ from duly._core.occurrence import Occurrence
 from duly._core.payload import canonical
 from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
-from duly._db.connect import Database, make_session
 from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
+from duly._db.sessions.choose import make_session
 from duly._db.tables import require_current
 from duly._db.translate import first_line, public_error
 from duly._sync.process import host_name, new_attempt_id, user_name
@@ -35,6 +35,8 @@ from duly.errors import (
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from duly._db.sessions.sqlite_driver import SqliteSession
 
 _schemas: weakref.WeakKeyDictionary[Any, dict[str | None, str]] = weakref.WeakKeyDictionary()
 _checked_files: set[tuple[int, int, int]] = set()
@@ -236,9 +238,11 @@ def open_session(connection: Any, schema: str | None) -> Session:
     raw = _driver_connection(connection)
     dialect = _dialect(raw)
     if dialect is SQLITE:
-        session = make_session(SQLITE, raw, schema)
-        _check_file(session, raw)
-        return session
+        from duly._db.sessions.sqlite_driver import SqliteSession
+
+        file_session = SqliteSession(raw, schema)
+        _check_file(file_session, raw)
+        return file_session
     known = _schemas.setdefault(raw, {})
     if schema not in known:
         session = make_session(dialect, raw, schema)
@@ -292,9 +296,9 @@ def _find_ledger(session: Session, dialect: Dialect, schema: str | None) -> str:
     return found
 
 
-def _check_file(session: Session, raw: Any) -> None:
+def _check_file(session: SqliteSession, raw: Any) -> None:
     session.require_transaction()
-    path = raw.execute("PRAGMA database_list").fetchone()[2]
+    path = session.files()[0][1]
     identity: tuple[int, int, int] | None = None
     if path:
         found = os.stat(path)
@@ -307,6 +311,7 @@ def _check_file(session: Session, raw: Any) -> None:
         if not path or raw.in_transaction:
             raise
         # The embedded default: in an existing file the tables are made at first use.
+        from duly._db.connect import Database
         from duly._db.migrate import migrate
 
         migrate(Database(f"sqlite:///{path}"))

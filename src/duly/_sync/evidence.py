@@ -9,14 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from duly._db.connect import Database, make_session
-from duly._db.dialects import SQLITE
+from duly._db.dialects import SQLITE, ErrorKind
 from duly._db.sessions.base import Session, key_params
-from duly._db.side_files import Line, SideFiles
+from duly._db.sessions.choose import make_session
+from duly._db.side_files import ATTEMPTS, DUPLICATES, Line, SideFiles
 from duly._sync.markers import Marker, MarkerStore
 
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
+    from duly._db.connect import Database
+
+
+_BRIEF_S = 0.1
 
 
 class Evidence:
@@ -51,23 +55,50 @@ class Evidence:
             return
         session.rollback()
         line = {**key_params(occurrence), "by": started_by, "at": session.clock_us()}
-        if side.count_duplicate(line):
+        if side.append(DUPLICATES, line):
             self.fold(session)
 
+    def record(self, session: Session, row: dict[str, Any]) -> None:
+        """Write a finished attempt's row, in a transaction of its own.
+
+        On SQLite another transaction may hold the file for long (a `busy` attempt ended for
+        just that): then the row waits in a side file for the next reader.
+        """
+        side = self.side
+        try:
+            session.begin(1.0 if side is None else _BRIEF_S)
+            session.change("record_attempt", row)
+            session.commit(1.0)
+        except Exception as error:
+            if side is None or session.classify(error) is not ErrorKind.CONTENTION:
+                raise
+            session.rollback()
+            line = {name: value for name, value in row.items() if name != "fingerprint"}
+            side.append(ATTEMPTS, {**line, "attempt_id": row["attempt_id"].hex()})
+
     def fold(self, session: Session) -> None:
-        """Bring SQLite's appended duplicates into the table."""
+        """Bring what waits in SQLite's side files into the tables."""
         side = self.side
         if side is None:
             return
 
-        def store(lines: list[Line]) -> None:
-            session.begin(0.1)
+        def store_duplicates(lines: list[Line]) -> None:
+            session.begin(_BRIEF_S)
             for line in lines:
                 params = {**_key(line), "started_by": line["by"], "now_us": line["at"]}
                 session.change("count_duplicate", params)
             session.commit(1.0)
 
-        side.fold_duplicates(store)
+        def store_attempts(lines: list[Line]) -> None:
+            session.begin(_BRIEF_S)
+            for line in lines:
+                row = {**line, "attempt_id": bytes.fromhex(line["attempt_id"])}
+                if not session.run("attempt_is_recorded", row):
+                    session.change("record_attempt", row)
+            session.commit(1.0)
+
+        side.fold(DUPLICATES, store_duplicates)
+        side.fold(ATTEMPTS, store_attempts)
 
     def holders(self, session: Session, occurrence: Occurrence) -> list[Marker]:
         """The attempts under way at one occurrence that are known, oldest first."""

@@ -18,6 +18,7 @@ from duly._db.dialects import Dialect, ErrorKind
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from sqlalchemy.engine import CursorResult, Engine
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
     from duly._core.schedules import Schedule
-
-_INFO = "duly_run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +120,15 @@ class Lender:
         fairy: PoolProxiedConnection,
         dialect: Dialect,
         nontransactional: frozenset[str],
+        *,
+        on_lost: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._fairy = fairy
         self._nontransactional = nontransactional
         self._connection: Connection | None = None
         self._over = False
+        self._on_lost = on_lost
         self.dialect = dialect
         self.contention: BaseException | None = None
 
@@ -136,7 +138,7 @@ class Lender:
             raise UsageError("the run is over: its connection cannot be used any more")
         if self._connection is None:
             self._connection = LentConnection(self._engine, connection=self._fairy)
-            self._connection.info[_INFO] = self
+            self._connection.lender = self
             # Begun here, so that a Session bound to it joins and does not commit.
             self._connection.begin()
         return self._connection
@@ -144,8 +146,6 @@ class Lender:
     def take_back(self) -> None:
         """From now on the handler's connection refuses everything."""
         self._over = True
-        if self._connection is not None:
-            self._connection.info.pop(_INFO, None)
 
     def refuse_statement(self, statement: str) -> None:
         """Raise for a statement that would end the transaction, or escape it."""
@@ -184,12 +184,19 @@ class Lender:
                 " hold yet: name your constraints in SET CONSTRAINTS instead of ALL, and leave"
                 " COMMIT out"
             ) from error
+        if kind is ErrorKind.LOST:
+            self._on_lost()  # SQLAlchemy is about to close the driver's connection
         if kind is ErrorKind.CONTENTION and self.dialect.contention_ends_transaction:
             self.contention = error
 
 
 class LentConnection(Connection):
     """A connection whose end is not the handler's to decide."""
+
+    lender: Lender | None = None
+
+    def _begin_impl(self, transaction: Any) -> None:
+        """Nothing: the transaction is open, and a listener of the user's may not begin another."""
 
     def close(self) -> None:
         """Refused: duly gives the connection back when the handler returns.
@@ -228,17 +235,14 @@ def watch_errors(engine: Engine) -> None:
 
 
 def _before_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
-    lender = connection.info.get(_INFO)
-    if lender is None:
-        raise UsageError("the run is over: its connection cannot be used any more")
-    lender.refuse_statement(statement)
+    if isinstance(connection, LentConnection) and connection.lender is not None:
+        connection.lender.refuse_statement(statement)
 
 
 def _on_error(context: Any) -> None:
     connection = context.connection
-    lender = connection.info.get(_INFO) if connection is not None else None
-    if lender is not None and isinstance(connection, LentConnection):
-        lender.saw_error(context.original_exception)
+    if isinstance(connection, LentConnection) and connection.lender is not None:
+        connection.lender.saw_error(context.original_exception)
 
 
 def _refuse(what: str) -> Any:

@@ -100,7 +100,9 @@ class Shell:
                 return report
             except ops.Refused as refused:
                 known = public_error(self._database.dialect, refused.cause, self._database.where)
-                raise (known or refused.cause) from (refused.cause if known else None)
+                raise (known or refused.cause) from (
+                    refused.cause if known else refused.cause.__cause__
+                )
             except ops.Interrupted as interrupted:
                 raise interrupted.cause from None
             finally:
@@ -211,7 +213,11 @@ class Shell:
         session = self.session
         assert self._lease is not None
         lender = Lender(
-            self._lending, self._lease.fairy, session.dialect, self._database.nontransactional
+            self._lending,
+            self._lease.fairy,
+            session.dialect,
+            self._database.nontransactional,
+            on_lost=session.disarm,
         )
         run = Run(
             work.occurrence,
@@ -261,10 +267,8 @@ class Shell:
 
     def _record(self, op: ops.Record) -> None:
         session = self.session
-        session.begin(1.0)
         row = self._account.ended(session, op.outcome, op.error, op.origin)
-        session.change("record_attempt", row)
-        session.commit(1.0)
+        self._evidence.record(session, row)
 
     def _hold_torn(self, op: ops.HoldTorn) -> None:
         session = self.session
@@ -340,7 +344,9 @@ class Shell:
         if kind is ErrorKind.LOST or isinstance(error, ConnectionLost):
             self._discard()
             return ops.Lost(error)
-        return ops.Refused(error) if kind is not None else error
+        if isinstance(op, ops.Record | ops.CountDuplicate):
+            log.warning("evidence_not_kept", extra={"error": str(error)})
+        return ops.Refused(error)
 
     def _spend(self, op: ops.Op, seconds: float) -> None:
         if isinstance(op, ops.Backoff) and op.settling:

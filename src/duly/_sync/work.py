@@ -103,9 +103,11 @@ class Account:
         said = trace = kind = None
         if error is not None:
             kind = type(error).__qualname__[:200]
-            said = self._clean(str(error))[:MESSAGE_MAX]
+            # Cut with a margin first, so that a secret is either whole or gone.
+            said = self._clean(str(error)[: 2 * MESSAGE_MAX])[:MESSAGE_MAX]
             # The end names the error; a bound may cost the middle.
-            trace = self._clean("".join(traceback.format_exception(error)))[-TRACEBACK_MAX:]
+            lines = "".join(traceback.format_exception(error))[-2 * TRACEBACK_MAX :]
+            trace = self._clean(lines)[-TRACEBACK_MAX:]
         return {
             **self.finished(session),
             "outcome": outcome.value,

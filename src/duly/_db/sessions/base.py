@@ -168,6 +168,10 @@ class Session(ABC):
     def arm(self) -> None:
         """Before the handler: prevent, or make findable, an end of our transaction."""
 
+    def disarm(self) -> None:
+        """Give back what `arm` took from the driver's connection; twice does no harm."""
+        return
+
     @abstractmethod
     def after_handler(self, error: BaseException | None) -> Transaction:
         """After the handler: undo `arm` and tell what became of our transaction."""
@@ -254,14 +258,16 @@ def host_clock_us() -> int:
 
 def refuse_ends(raw: Any, methods: Sequence[str]) -> None:
     """Until `allow_ends`, let *methods* of a driver's connection raise (PROTOCOL 4)."""
-    for name in methods:
-        setattr(raw, name, _refuser(name))
+    if hasattr(raw, "__dict__"):  # a plain sqlite3.Connection has none; the authorizer is there
+        for name in methods:
+            setattr(raw, name, _refuser(name))
 
 
 def allow_ends(raw: Any, methods: Sequence[str]) -> None:
     """Give the driver's connection its own *methods* back."""
-    for name in methods:
-        vars(raw).pop(name, None)
+    if hasattr(raw, "__dict__"):
+        for name in methods:
+            vars(raw).pop(name, None)
 
 
 def _refuser(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
@@ -19,6 +20,9 @@ from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+
+_ENDS = ("commit", "rollback", "close")
 
 
 class PsycopgSession(Session):
@@ -35,7 +39,7 @@ class PsycopgSession(Session):
 
     def _execute(self, text: str, params: Params) -> Any:
         # The plain cursor, whatever row factory the user gave the connection.
-        cursor = psycopg.Cursor(self.raw)
+        cursor = psycopg.Cursor(self.raw, row_factory=tuple_row)
         try:
             return cursor.execute(text, params)
         except BaseException:
@@ -63,10 +67,13 @@ class PsycopgSession(Session):
         return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
 
     def arm(self) -> None:
-        refuse_ends(self.raw, ("commit", "rollback", "close"))
+        refuse_ends(self.raw, _ENDS)
+
+    def disarm(self) -> None:
+        allow_ends(self.raw, _ENDS)
 
     def after_handler(self, error: BaseException | None) -> Transaction:
-        allow_ends(self.raw, ("commit", "rollback", "close"))
+        self.disarm()
         refused = error is not None and self.classify(error) is ErrorKind.SEAL_MISSING
         match self.raw.info.transaction_status:
             case TransactionStatus.INTRANS if error is None or self._is_ours():

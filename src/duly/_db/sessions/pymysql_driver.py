@@ -85,8 +85,11 @@ class PyMysqlSession(Session):
         self._plain("SAVEPOINT duly_sentinel")
         refuse_ends(self.raw, _ENDS)
 
-    def after_handler(self, error: BaseException | None) -> Transaction:
+    def disarm(self) -> None:
         allow_ends(self.raw, _ENDS)
+
+    def after_handler(self, error: BaseException | None) -> Transaction:
+        self.disarm()
         try:
             self._plain("RELEASE SAVEPOINT duly_sentinel")
         except pymysql.err.MySQLError as gone:

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import SQLITE, Dialect, ErrorKind
-from duly._db.sessions.base import Params, Session, host_clock_us
+from duly._db.sessions.base import (
+    Params,
+    Row,
+    Session,
+    allow_ends,
+    host_clock_us,
+    refuse_ends,
+)
 from duly.errors import NoTransaction
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _TRANSACTION = 22  # SQLITE_TRANSACTION; SAVEPOINT has its own code and passes
+_ENDS = ("commit", "rollback", "close", "set_authorizer")
 _COMMIT_RETRY_S = 0.01
 _BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
 
@@ -32,9 +43,28 @@ class SqliteSession(Session):
         self._denied = False
         self._busy_timeout_ms: int | None = None
 
+    def run(self, name: str, params: Params) -> Sequence[Row]:
+        text_factory = self.raw.text_factory
+        if text_factory is str:
+            return super().run(name, params)
+        self.raw.text_factory = str
+        try:
+            return super().run(name, params)
+        finally:
+            self.raw.text_factory = text_factory
+
     def _execute(self, text: str, params: Params) -> Any:
-        bound = {"now_us": host_clock_us(), **params}
-        return self.raw.execute(text, bound)
+        return self._plain(text, {"now_us": host_clock_us(), **params})
+
+    def _plain(self, text: str, params: Params | tuple[()] = ()) -> Any:
+        cursor = self.raw.cursor()
+        cursor.row_factory = None  # whatever the user set on the connection
+        return cursor.execute(text, params)
+
+    def files(self) -> list[tuple[str, str]]:
+        """Name and path of each open database file; temporary ones left out."""
+        rows = self._plain("PRAGMA database_list").fetchall()
+        return [(row[1], row[2]) for row in rows if row[1] != "temp"]
 
     def clock_us(self) -> int:
         return host_clock_us()
@@ -48,7 +78,7 @@ class SqliteSession(Session):
             self.raw.isolation_level = "IMMEDIATE"
             self._was_autocommit = True
         if self._busy_timeout_ms is None:
-            self._busy_timeout_ms = self.raw.execute("PRAGMA busy_timeout").fetchone()[0]
+            self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
         self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
         deadline = time.monotonic() + wait
         while True:
@@ -74,6 +104,11 @@ class SqliteSession(Session):
     def arm(self) -> None:
         self._denied = False
         self.raw.set_authorizer(self._authorize)
+        refuse_ends(self.raw, _ENDS)
+
+    def disarm(self) -> None:
+        allow_ends(self.raw, _ENDS)
+        self.raw.set_authorizer(None)
 
     def _authorize(self, action: int, *_details: Any) -> int:
         if action == _TRANSACTION or not self.raw.in_transaction:
@@ -82,7 +117,10 @@ class SqliteSession(Session):
         return sqlite3.SQLITE_OK
 
     def after_handler(self, error: BaseException | None) -> Transaction:
-        self.raw.set_authorizer(None)
+        try:
+            self.disarm()
+        except sqlite3.ProgrammingError:
+            return Transaction.ABORTED  # closed, which rolled it back
         if self._denied and error is not None and self.classify(error) is not None:
             error.add_note(
                 "duly denied a statement that would end or begin a transaction: leave it out, duly"
@@ -146,10 +184,10 @@ class SqliteSession(Session):
                 ' open, so the claim and your change would commit apart: execute("BEGIN IMMEDIATE")'
                 " first, and COMMIT after your change"
             )
-        attached = [row[1] for row in self.raw.execute("PRAGMA database_list") if row[1] != "temp"]
-        if len(attached) > 1:
+        files = self.files()
+        if len(files) > 1:
             raise NoTransaction(
-                f"duly.claim: this connection has another file attached ({attached[1]!r}), and"
+                f"duly.claim: this connection has another file attached ({files[1][0]!r}), and"
                 " SQLite does not commit two files together in every mode: DETACH it, or keep"
                 " the ledger and the business tables in one file"
             )
