@@ -98,9 +98,12 @@ def claim(request: Request) -> Ops:
         if behind := (yield from _behind_horizon(request)):
             return behind
         claimed = yield Claim()
-    if claimed.inserted:
-        return Report(Outcome.APPLIED)
-    return _verdict(request, (yield Explain()))
+    if not claimed.inserted:
+        return _verdict(request, (yield Explain()))
+    if _is_early(request, claimed):
+        yield Unclaim()
+        return Report(None, not_due_us=claimed.clock_us)
+    return Report(Outcome.APPLIED)
 
 
 class _GuardNeeded(Exception):
@@ -118,8 +121,7 @@ def _once(request: Request, guarded: bool) -> Ops:
         return (yield from _refused(request))
     if not guarded and _is_old(request, claimed):
         raise _GuardNeeded
-    if not request.early and request.occurrence.nominal_us > claimed.clock_us + _TOLERANCE_US:
-        # By the database's clock, which the claim brought along; the key is given back.
+    if _is_early(request, claimed):
         yield Rollback()
         return Report(None, not_due_us=claimed.clock_us)
     if request.order is not None and not (yield SettleCorrected()):
@@ -208,6 +210,11 @@ def _behind_horizon(request: Request) -> _Step:
 
 def _is_old(request: Request, claimed: Claimed) -> bool:
     return request.occurrence.nominal_us <= claimed.clock_us - FLOOR_US
+
+
+def _is_early(request: Request, claimed: Claimed) -> bool:
+    """Whether it would use up tomorrow's key, by the clock that the claim brought along."""
+    return not request.early and request.occurrence.nominal_us > claimed.clock_us + _TOLERANCE_US
 
 
 def _refused(request: Request) -> Ops:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from urllib.parse import quote
 import sqlalchemy
 from sqlalchemy.engine import URL, Engine, make_url
 
-from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect
+from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.choose import make_session
 from duly._db.translate import public_error
 from duly.errors import (
@@ -28,6 +28,7 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from sqlalchemy.pool import PoolProxiedConnection
@@ -105,6 +106,37 @@ class Database:
             known = public_error(self.dialect, error, self.where)
             raise (known or error) from (error if known else None)
         return Lease(self, fairy)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session on a connection that was just seen alive, for whatever is not an attempt.
+
+        An attempt does not pay for the look: its first statement is tried again.
+
+        Raises:
+            DulyError: The database's refusal in duly's words; other errors as they came.
+        """
+        try:
+            with self._alive() as session:
+                yield session
+        except Exception as error:
+            known = public_error(self.dialect, error, self.where)
+            raise (known or error) from (error if known else error.__cause__)
+
+    def _alive(self) -> Lease:
+        while True:
+            lease = self.connect()
+            try:
+                lease.session.clock_us()
+                lease.session.rollback()
+            except Exception as error:
+                lease.discard()
+                if self.dialect.classify(error) is not ErrorKind.LOST:
+                    raise
+                # Its siblings in the pool are as old, and each connection is new only once.
+                self.engine.dispose()
+            else:
+                return lease
 
     def create_file(self) -> None:
         """Make the SQLite file, in WAL mode, if there is none; only init and demo do."""

@@ -34,9 +34,9 @@ def migrate(database: Database) -> tuple[str | None, str | None]:
     Returns:
         The version before and after; before is None where there were no tables.
     """
-    with database.connect() as session:
+    with database.session() as session:
         check_server(database, session)
-    with database.connect() as session:
+    with database.session() as session:
         before = schema_version(session)
     try:
         with _locked(database) as connection:
@@ -44,7 +44,7 @@ def migrate(database: Database) -> tuple[str | None, str | None]:
     except Exception as error:
         known = public_error(database.dialect, error, database.where)
         raise (known or error) from (error if known else None)
-    with database.connect() as session:
+    with database.session() as session:
         return before, schema_version(session)
 
 
@@ -89,10 +89,12 @@ def _locked(database: Database) -> Iterator[Connection]:
         match database.dialect.name:
             case "sqlite":
                 # exec_driver_sql, because SQLAlchemy's own begin sends nothing here.
-                connection.exec_driver_sql("PRAGMA busy_timeout = 30000")
+                before = connection.exec_driver_sql("PRAGMA busy_timeout").scalar()
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {_WAIT_S * 1000}")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
                 yield connection
                 connection.commit()
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
             case "postgresql":
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_WAIT_S}s'")
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_KEY})")

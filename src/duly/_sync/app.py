@@ -311,7 +311,7 @@ class App:
             if self._ready.is_set():
                 return
             self.database.require_file()
-            with self.database.connect() as session:
+            with self.database.session() as session:
                 check_server(self.database, session)
             try:
                 self._check_ledger()
@@ -327,7 +327,7 @@ class App:
 
     def _check_ledger(self) -> None:
         # A new lease: the check of the server found the schema.
-        with self.database.connect() as session:
+        with self.database.session() as session:
             check_ledger(self.database, session)
 
     def _attempt(

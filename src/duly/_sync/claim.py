@@ -90,6 +90,7 @@ def claim(
     payload: Any = None,
     schema: str | None = None,
     wait: timedelta | float = 10.0,
+    early: bool = False,
 ) -> Claim:
     """Claim an occurrence inside the transaction of *connection*.
 
@@ -103,9 +104,11 @@ def claim(
         payload: JSON-ready; the same key with another payload is refused.
         schema: Of the ledger, where it is not the connection's default.
         wait: How long to wait for a rival, as a timedelta or in seconds.
+        early: The nominal time may lie in the future.
 
     Raises:
         PayloadConflict, AlreadySettled, Expired: The key is held; nothing was changed.
+        NotDue: The nominal time is in the future; nothing was changed.
         TransientError: The database was contended: roll back and try the whole again.
         NoTransaction: The connection would commit claim and change apart.
         PayloadInvalid, KeyInvalid: Refused before any statement.
@@ -124,6 +127,7 @@ def claim(
         fingerprint,
         new_attempt_id(),
         looks_old=looks_old(occurrence),
+        early=early,
     )
     report = _drive(session, request, seconds(wait))
     standing = report.standing
@@ -174,7 +178,6 @@ def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
         while True:
             op = protocol.send(_perform(session, op, request, params, wait_s))
     except StopIteration as done:
-        session.restore()
         report: ops.Report = done.value
         return report
     except ops.Contention as vanished:
@@ -183,6 +186,7 @@ def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
         raise _translated(session, request, error) from error
     finally:
         protocol.close()
+        session.restore()
 
 
 def _perform(

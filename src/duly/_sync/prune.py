@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, retention
 from duly._db.dialects import ErrorKind
-from duly._db.translate import public_error
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,7 +26,7 @@ def drive(
     Raises:
         PruneRefused, Busy, DulyError: As the protocol; the batch under way is rolled back.
     """
-    with database.connect() as session:
+    with database.session() as session:
         try:
             op = next(protocol)
             while True:
@@ -46,9 +45,6 @@ def drive(
         except StopIteration as done:
             result: list[retention.PrunedJob] = done.value
             return result
-        except Exception as error:
-            known = public_error(database.dialect, error, database.where)
-            raise (known or error) from (error if known else None)
         finally:
             protocol.close()
 

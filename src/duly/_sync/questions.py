@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def now(database: Database) -> datetime:
     """The database's clock."""
-    with database.connect() as session:
+    with database.session() as session:
         return from_us(session.clock_us())
 
 
@@ -43,7 +43,7 @@ def history(
         UnknownJob: Neither the ledger nor this process knows the name.
     """
     check_name(job)
-    with database.connect() as session:
+    with database.session() as session:
         names = {*reading.known_jobs(session), *known}
         if job not in names:
             near = get_close_matches(job, names, n=3, cutoff=0.5)
@@ -65,7 +65,7 @@ def explanation(
 ) -> Explanation:
     """All that is known of one key."""
     page = {**key_params(occurrence), "limit": limit}
-    with database.connect() as session:
+    with database.session() as session:
         return explain(
             occurrence,
             settled=reading.settled_on(session, occurrence),
@@ -84,7 +84,7 @@ def waive(database: Database, occurrence: Occurrence, order: Order) -> None:
         UsageError: Nothing is recorded under the key.
         AlreadySettled: It is settled, and not torn.
     """
-    with database.connect() as session:
+    with database.session() as session:
         session.begin(10.0)
         if session.waive(occurrence, actor=order.actor, reason=order.reason):
             session.audit(
@@ -113,7 +113,7 @@ def require_settled(database: Database, occurrence: Occurrence) -> Disposition:
     Raises:
         UsageError: It is not: run it instead of correcting it.
     """
-    with database.connect() as session:
+    with database.session() as session:
         standing = session.read_standing(occurrence)
     if standing is None:
         raise _unsettled(occurrence)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import Occurrence
 from duly._core.states import Outcome
-from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import Session, key_params
 from duly._sync.evidence import Evidence, marker_of_line
 from duly._sync.markers import Marker
 from duly._sync.process import runs_here
+from duly.errors import AccessDenied, Busy, DatabaseReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,19 +33,14 @@ def sweep(database: Database, evidence: Evidence) -> int:
     write is put off, not raised.
     """
     try:
-        with database.connect() as session:
+        with database.session() as session:
             if evidence.side is not None:
                 evidence.fold(session)
                 return _sweep_files(session, evidence)
             return _sweep_rows(session)
-    except Exception as error:
-        if database.dialect.classify(error) in {ErrorKind.READ_ONLY, ErrorKind.CONTENTION}:
-            log.info("sweep_put_off", extra={"error": str(error)})
-            return 0
-        if isinstance(error, PermissionError):
-            log.info("sweep_put_off", extra={"error": str(error)})
-            return 0
-        raise
+    except (Busy, DatabaseReadOnly, AccessDenied, PermissionError) as error:
+        log.info("sweep_put_off", extra={"error": str(error)})
+        return 0
 
 
 def _sweep_files(session: Session, evidence: Evidence) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
+_OPEN = TransactionStatus.INTRANS
 _ENDS = ("commit", "rollback", "close")
 
 
@@ -151,6 +152,7 @@ class PsycopgSession(Session):
             self._wait_before = rows[0][0]
 
     def restore(self) -> None:
-        if self._wait_before is not None:
+        # An aborted transaction takes the setting along when it is rolled back.
+        if self._wait_before is not None and self.raw.info.transaction_status is _OPEN:
             self.run("restore_wait", {"restore": self._wait_before})
-            self._wait_before = None
+        self._wait_before = None

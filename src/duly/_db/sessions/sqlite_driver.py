@@ -99,6 +99,8 @@ class SqliteSession(Session):
         # The write lock keeps every prune out; our own transaction holds it already. A
         # caller's may not: a SELECT begins none there, and a prune between the horizon's
         # reading and the insert applied a key twice. Touching no row costs no sync.
+        if not self.raw.in_transaction:
+            self._bound_caller(wait)
         self.change("lock_guard", {})
 
     def arm(self) -> None:
@@ -170,6 +172,17 @@ class SqliteSession(Session):
     def kill(self) -> None:
         self.raw.close()
 
+    def _bound_caller(self, wait: float) -> None:
+        """Bound the caller's wait for the write lock; `restore` gives its own bound back."""
+        if self._busy_timeout_ms is None:
+            self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
+        self._plain(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+
+    def restore(self) -> None:
+        if self._busy_timeout_ms is not None:
+            self._plain(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+            self._busy_timeout_ms = None
+
     def require_transaction(self) -> None:
         try:
             in_transaction = self.raw.in_transaction
@@ -195,6 +208,7 @@ class SqliteSession(Session):
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
         # The attempt first: an interruption between the two then leaves evidence of
         # nothing, not a key without its attempt (PROTOCOL 10).
+        self._bound_caller(wait)
         self.change("claim_attempt", params)
         inserted = self.change("claim", params) == 1
         if not inserted:
