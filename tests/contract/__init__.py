@@ -1,0 +1,1 @@
+"""What duly promises, asked of every database and through every way in."""
