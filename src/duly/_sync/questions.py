@@ -44,7 +44,9 @@ def history(
     """
     check_name(job)
     with database.session() as session:
-        names = {*reading.known_jobs(session), *known}
+        running = [m for m in evidence.running(session) if m.job == job]
+        # A job whose first attempt is under way has no other trace yet.
+        names = {*reading.known_jobs(session), *known, *(m.job for m in running)}
         if job not in names:
             near = get_close_matches(job, names, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "it has no history"
@@ -56,7 +58,7 @@ def history(
             reading.settled(session, completed[0]) if completed else None,
             reading.attempts(session, session.run("list_attempts", page)),
             reading.refused(session.run("list_duplicates", page)),
-            _running(m for m in evidence.running(session) if m.job == job),
+            _running(running),
         )
 
 
