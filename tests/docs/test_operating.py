@@ -1,0 +1,292 @@
+"""The runbook's scripts do what the text around them says."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import MetaData, create_engine, text
+
+import duly
+from tests.docs.pages import DOCS, Block, blocks
+
+if TYPE_CHECKING:
+    from tests.servers.database import Database
+    from tests.servers.mariadb import MariaDBServer
+    from tests.servers.postgresql import PostgresServer
+
+FOUND = blocks(DOCS / "operating.md")
+DAY = timedelta(days=1)
+
+
+def block(language: str, section: str) -> Block:
+    [only] = [each for each in FOUND if each.language == language and each.section == section]
+    return only
+
+
+# -------------------------------------------------------------------------------------------- roles
+
+
+@dataclass(frozen=True)
+class Roles:
+    """One database with the runbook's roles, and a way to become one of them."""
+
+    owner: str
+    job: str
+    operator: str
+
+
+@contextmanager
+def postgresql_roles(server: PostgresServer) -> Iterator[Roles]:
+    url = server.create_database()
+    name, mark, password = server.database_of(url), secrets.token_hex(4), secrets.token_hex(8)
+    script = block("sql", "PostgreSQL roles").text
+    for role in ("bank_job", "bank_operator"):
+        script = script.replace(role, f"{role}_{mark}")
+    _owner(url)
+    with server.connect(name, autocommit=True) as connection:
+        connection.execute(script)
+        connection.execute(f"GRANT SELECT, UPDATE ON balance TO bank_job_{mark}")
+        for role in ("job", "operator"):
+            connection.execute(f"CREATE ROLE {role}_{mark} LOGIN PASSWORD '{password}'")
+            connection.execute(f"GRANT bank_{role}_{mark} TO {role}_{mark}")
+        yield Roles(url, *(_as(url, f"{role}_{mark}", password) for role in ("job", "operator")))
+    server.drop(url)
+    with server.connect(autocommit=True) as connection:
+        for role in (f"job_{mark}", f"operator_{mark}", f"bank_operator_{mark}", f"bank_job_{mark}"):
+            connection.execute(f"DROP ROLE {role}")
+
+
+@contextmanager
+def mariadb_roles(server: MariaDBServer) -> Iterator[Roles]:
+    url = server.create_database()
+    name, mark, password = server.database_of(url), secrets.token_hex(4), secrets.token_hex(8)
+    script = block("sql", "MariaDB roles").text.replace("bank.", f"`{name}`.")
+    for role in ("bank_job", "bank_operator"):
+        script = script.replace(role, f"{role}_{mark}")
+    _owner(url)
+    lines = [line for line in script.splitlines() if not line.startswith("--")]
+    with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in filter(str.strip, "\n".join(lines).split(";")):
+            cursor.execute(statement)
+        cursor.execute(f"GRANT SELECT, UPDATE ON `{name}`.balance TO bank_job_{mark}")
+        for role in ("job", "operator"):
+            user = f"'{role}_{mark}'@'%'"
+            cursor.execute(f"CREATE USER {user} IDENTIFIED BY '{password}'")
+            cursor.execute(f"GRANT bank_{role}_{mark} TO {user}")
+            cursor.execute(f"SET DEFAULT ROLE bank_{role}_{mark} FOR {user}")
+        yield Roles(url, *(_as(url, f"{role}_{mark}", password) for role in ("job", "operator")))
+        for role in ("job", "operator"):
+            cursor.execute(f"DROP USER '{role}_{mark}'@'%'")
+            cursor.execute(f"DROP ROLE bank_{role}_{mark}")
+    server.drop(url)
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def roles(request: pytest.FixtureRequest) -> Iterator[Roles]:
+    if request.param == "postgresql":
+        with postgresql_roles(request.getfixturevalue("postgres")) as made:
+            yield made
+    else:
+        with mariadb_roles(request.getfixturevalue("mariadb")) as made:
+            yield made
+
+
+def _owner(url: str) -> None:
+    app = duly.App(url)
+    with app.database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE balance (id INTEGER PRIMARY KEY, units BIGINT)"))
+        connection.execute(text("INSERT INTO balance VALUES (1, 0)"))
+    app.init()
+    app.close()
+
+
+def _as(url: str, user: str, password: str) -> str:
+    made = create_engine(url).url.set(username=user, password=password)
+    return made.render_as_string(hide_password=False)
+
+
+def app_of(url: str, tears: Callable[[duly.Run], None] | None = None) -> duly.App:
+    """An App whose markers are written at once, so that their rights are needed too."""
+    app = duly.App(url, evidence_after=0)
+
+    @app.job("credit", payload={"units": 10})
+    def credit(run: duly.Run) -> None:
+        run.execute("UPDATE balance SET units = units + :units WHERE id = 1", run.payload)
+
+    @app.job("fails")
+    def fails(run: duly.Run) -> None:
+        raise ValueError("no")
+
+    @app.job("tears")
+    def tear(run: duly.Run) -> None:
+        if tears is not None:
+            tears(run)
+
+    return app
+
+
+def _tear(run: duly.Run) -> None:
+    """What gets past every refusal: an end of the transaction as text on the raw driver."""
+    raw: Any = run.connection.connection.driver_connection
+    raw.cursor().execute("ROLLBACK")
+
+
+def at(age: timedelta) -> datetime:
+    return datetime.now(UTC).replace(microsecond=0) - age
+
+
+def test_job_role_of_the_runbook_may_do_all_that_a_job_does(roles: Roles) -> None:
+    """Applied, duplicate, failed, old, torn, claimed, claimed again, swept, asked."""
+    app = app_of(roles.job, _tear)
+    for age in (DAY / 24, 10 * DAY):
+        when = at(age)
+        assert app.run("credit", when).outcome is duly.Outcome.APPLIED
+        assert app.run("credit", when).outcome is duly.Outcome.DUPLICATE
+        with pytest.raises(duly.PayloadConflict):
+            app.run("credit", when, payload={"units": 11})
+    with pytest.raises(ValueError, match="no"):
+        app.run("fails", at(DAY))
+    with pytest.raises(duly.TransactionEnded):
+        app.run("tears", at(DAY))
+    for _ in range(2):
+        with app.database.engine.begin() as connection:
+            duly.claim(connection, duly.Occurrence("claimed", at(DAY).replace(minute=0, second=0)))
+    outcomes = {attempt.outcome.value for attempt in app.history("credit").attempts}
+    assert outcomes == {"applied", "conflict"}
+    app.close()
+
+
+def test_job_role_of_the_runbook_may_not_prune_nor_waive(roles: Roles) -> None:
+    """Each is refused by the server, and nothing is done."""
+    app = app_of(roles.job, _tear)
+    when = at(10 * DAY)
+    app.run("credit", at(DAY / 24))
+    with pytest.raises(duly.TransactionEnded):
+        app.run("tears", when)
+    key = duly.Occurrence("tears", when).key
+    if roles.owner.startswith("postgresql"):
+        with pytest.raises(Exception, match="denied"):
+            app.resolve(key, settle_as="waived", reason="test", actor="test")
+    with pytest.raises(Exception, match="denied"):
+        app.prune(older_than=5 * DAY)
+    app.close()
+
+
+def test_operator_role_of_the_runbook_may_resolve_and_prune(roles: Roles) -> None:
+    job = app_of(roles.job, _tear)
+    when = at(10 * DAY)
+    key = duly.Occurrence("tears", when).key
+    job.run("credit", at(DAY / 24))
+    job.run("credit", at(20 * DAY))
+    with pytest.raises(duly.TransactionEnded):
+        job.run("tears", when)
+    job.close()
+
+    app = app_of(roles.operator)
+    app.resolve(key, settle_as="waived", reason="it is there", actor="ann")
+    corrected = app.resolve(key, settle_as="corrected", reason="it was not", actor="ann")
+    assert corrected is not None
+    assert corrected.key == f"{key}#2"
+    pruned = {job.job: job.occurrences for job in app.prune(older_than=5 * DAY)}
+    assert pruned == {"credit": 1, "tears": 2}
+    with pytest.raises(duly.Expired):
+        app.run("tears", when)
+    app.close()
+
+
+# ------------------------------------------------------------------------------------ what is said
+
+
+def test_torn_occurrence_is_held_until_it_is_resolved(database: Database) -> None:
+    """The two ways out, and what each leaves; SQLite lets no handler tear."""
+    if database.name == "sqlite":
+        app = app_of(database.url, _tear)
+        app.init()
+        with pytest.raises(Exception, match="not authorized"):
+            app.run("tears", at(DAY))
+        app.close()
+        return
+    _owner(database.url)
+    app = app_of(database.url, _tear)
+    when = at(DAY)
+    key = duly.Occurrence("tears", when).key
+    with pytest.raises(duly.TransactionEnded):
+        app.run("tears", when)
+    with pytest.raises(duly.AlreadySettled):
+        app.run("tears", when)
+
+    mended = app_of(database.url)
+    result = mended.resolve(key, settle_as="corrected", reason="not there", actor="ann")
+
+    assert result is not None
+    assert (result.outcome.value, result.key) == ("applied", f"{key}#2")
+    settled = mended.explain(key).settled
+    assert settled is not None
+    assert settled.disposition is duly.Disposition.WAIVED
+    repeated = mended.resolve(key, settle_as="corrected", reason="not there", actor="ann")
+    assert repeated is not None
+    assert repeated.outcome is duly.Outcome.DUPLICATE
+    app.close()
+    mended.close()
+
+
+def test_autogenerate_with_the_snippet_leaves_dulys_tables_alone(database: Database) -> None:
+    space: dict[str, Any] = {}
+    exec(block("python", "Alembic").text, space)  # noqa: S102 - the page's own text
+    app = duly.App(database.url)
+    app.init()
+
+    def proposed(**options: Any) -> list[str]:
+        with app.database.engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts=options)
+            return [str(change) for change in compare_metadata(context, MetaData())]
+
+    assert any("duly_" in change for change in proposed()), "the control"
+    assert proposed(include_name=space["include_name"]) == []
+    app.close()
+
+
+def test_queries_for_people_run_on_every_database(database: Database) -> None:
+    app = app_of(database.url)
+    with app.database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE balance (id INTEGER PRIMARY KEY, units BIGINT)"))
+    app.init()
+    queries = [each for each in FOUND if each.section == "Views for people"]
+    assert len(queries) == 2
+    with pytest.raises(ValueError, match="no"):
+        app.run("fails", at(DAY))
+    with app.database.engine.connect() as connection:
+        assert connection.exec_driver_sql(queries[0].text.rstrip(";\n")).fetchall() == []
+        named = queries[1].text.replace("daily-credit", "fails").rstrip(";\n")
+        [row] = connection.exec_driver_sql(named).fetchall()
+        assert row.error_type == "ValueError"
+    app.close()
+
+
+def test_every_block_of_the_runbook_is_used_above() -> None:
+    used = {
+        ("sql", "PostgreSQL roles"), ("sql", "MariaDB roles"), ("python", "Alembic"),
+        ("sql", "Views for people"), ("text", "Pruning"),
+    }  # fmt: skip
+    assert {(each.language, each.section) for each in FOUND} == used
+
+
+def test_command_shown_for_pruning_is_one_that_is_read(tmp_path: Any) -> None:
+    """On a database without records it says so."""
+    line = block("text", "Pruning").text.split()
+    command = [sys.executable, "-m", "duly", *line[1:]]
+    made = [sys.executable, "-m", "duly", "init"]
+    where = ["--database", f"sqlite:///{tmp_path / 'bank.db'}"]
+    subprocess.run([*made, *where], check=True)
+    said = subprocess.run([*command, *where], check=True, capture_output=True, text=True)
+    assert said.stdout.startswith("nothing to prune")
