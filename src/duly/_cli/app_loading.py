@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duly._cli.exits import AppInvalid, one_line
+from duly._cli.stopping import Stopped
 from duly.errors import DulyError, UsageError
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def _imported(name: str) -> App:
 def _module(name: str, here: str) -> Any:
     try:
         return import_module(name)
-    except DulyError:
-        raise  # a definition in it is wrong; it says itself what and how
+    except (DulyError, Stopped):
+        raise  # a definition in it is wrong, and says so itself; or a signal ends us
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise AppInvalid(
