@@ -326,20 +326,7 @@ def cells() -> Iterator[Cell]:
             for place in range(plan.since, len(plan.ops_on(database))):
                 for moment in MOMENTS:
                     for kind in KINDS:
-                        cell = Cell(database, plan.name, place, moment, kind)
-                        if not _is_held_back(cell):
-                            yield cell
-
-
-def _is_held_back(cell: Cell) -> bool:
-    settling = cell.op in {"Reconnect", "Begin", "Claim", "Explain", "Rollback"}
-    if cell.plan.name == "handler-lost":
-        return True
-    if cell.kind in STOPS and cell.op == "Commit" and cell.moment == "after":
-        return cell.kind != "sigint"
-    if cell.plan.name in {"landed", "not-landed"} and settling and cell.place < 9 + cell.has_landed:
-        return cell.kind in {*STOPS, "refused", "plain", "cut"}
-    return cell.plan.name == "correction" and cell.kind == "cut" and cell.has_landed
+                        yield Cell(database, plan.name, place, moment, kind)
 
 
 # Staging

@@ -185,7 +185,7 @@ def _is_a_lie_of_the_test(cell: Cell) -> bool:
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("name", list(dict.fromkeys(cell.scenario for cell in cells())))
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario_performs_the_ops_that_the_matrix_counts_on(
     name: str, database: str, ledgers: Ledgers, partition: str
 ) -> None:
