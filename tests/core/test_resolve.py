@@ -67,7 +67,9 @@ def test_start_up_to_a_second_early_means_the_period_it_came_for(now: str, expec
 
 def test_start_without_at_and_schedule_says_that_at_is_required() -> None:
     """A job without a schedule is never due by itself."""
-    with pytest.raises(NominalTimeInvalid, match=r"no schedule.* give at= an aware instant"):
+    with pytest.raises(
+        NominalTimeInvalid, match=r"no schedule.* give at= \(--at\) an aware instant"
+    ):
         resolved(None, None)
 
 
@@ -158,7 +160,7 @@ def test_start_off_the_schedule_is_refused_with_both_neighbours() -> None:
     assert caught.value.message == (
         "2026-09-13T00:31:00Z is not a nominal time of cron 30 2 * * *; zone=Europe/Berlin; "
         "gap=next; fold=first; the nearest are 2026-09-13T00:30:00Z and 2026-09-14T00:30:00Z, "
-        "or pass off_schedule=True"
+        "or pass off_schedule=True (--off-schedule)"
     )
     assert caught.value.details == {
         "before": "2026-09-13T00:30:00Z",

@@ -87,7 +87,7 @@ def nominal_time(
     if given > due_until and not early:
         raise NotDue(
             f"{format_instant(given)} is in the future, and starting it now would use up its key; "
-            f"start it from {format_instant(given)} on, or pass early=True",
+            f"start it from {format_instant(given)} on, or pass early=True (--early)",
             due_at=format_instant(given),
         )
     return Nominal(given, "explicit")
@@ -104,7 +104,7 @@ def _newest_due(schedule: Schedule | None, due_until: datetime) -> datetime:
     if schedule is None:
         raise NominalTimeInvalid(
             "the job has no schedule, so nothing is due by itself; "
-            "give at= an aware instant, such as 2026-09-13T00:00:00Z"
+            "give at= (--at) an aware instant, such as 2026-09-13T00:00:00Z"
         )
     newest = schedule.previous(due_until)
     if newest is None:
@@ -112,7 +112,7 @@ def _newest_due(schedule: Schedule | None, due_until: datetime) -> datetime:
         when = "and nothing will be" if first is None else f"the first is {format_instant(first)}"
         raise NotDue(
             f"nothing is due yet on {schedule.text}: {when}; start it then, or pass at= with "
-            "early=True",
+            "early=True (--at, --early)",
             due_at=_text_or_none(first),
         )
     return newest
@@ -155,7 +155,7 @@ def _must_be_on(schedule: Schedule, given: datetime) -> None:
     after = schedule.next(given)
     raise OffSchedule(
         f"{format_instant(given)} is not a nominal time of {schedule.text}; "
-        f"{_nearest(before, after)}, or pass off_schedule=True",
+        f"{_nearest(before, after)}, or pass off_schedule=True (--off-schedule)",
         before=_text_or_none(before),
         after=_text_or_none(after),
     )
