@@ -194,7 +194,7 @@ def duly_process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]
             cwd=tmp_path,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=more.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE,
             text=True,
             **more,

@@ -56,6 +56,8 @@ def test_explain_starts_with_the_verdict(bank: Bank, duly: Duly) -> None:
     duly("--app", bank.app, "run", "broken", "--at", DAY)
     out = duly("--database", bank.url, "explain", f"broken:{DAY}").out
     assert out.splitlines()[0].startswith(f"broken:{DAY} is not completed; its last attempt failed")
+    assert "Traceback" in out
+    assert out.rstrip().endswith("ValueError: no\nluck")
     whole = duly("--database", bank.url, "explain", f"broken:{DAY}", "--json").json
     assert whole["completed"] is False
     assert whole["attempts"][0]["error_origin"] == "handler"

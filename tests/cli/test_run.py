@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.cli.conftest import Bank, Duly
 
@@ -165,6 +166,24 @@ def test_gone_reader_does_not_change_how_a_run_ended(
 
     monkeypatch.setattr("duly._cli.output.say", gone)
     assert duly("--app", file_bank.app, "run", "daily-credit").code == 0
+    assert file_bank.units() == 10
+
+
+@pytest.mark.parametrize("sink", ["closed pipe", "full disk"])
+def test_gone_or_full_stdout_does_not_change_the_exit_code(
+    file_bank: Bank, duly_process: Callable[..., Any], sink: str
+) -> None:
+    """A real process: a broken pipe is no failed handler, a full disk no lost effect."""
+    if sink == "full disk":
+        with Path("/dev/full").open("w") as full:
+            process = duly_process("--app", file_bank.app, "run", "daily-credit", stdout=full)
+            _, err = process.communicate(timeout=60)
+    else:
+        process = duly_process("--app", file_bank.app, "run", "daily-credit")
+        process.stdout.close()
+        process.stdout = None
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
     assert file_bank.units() == 10
 
 

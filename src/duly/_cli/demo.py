@@ -132,7 +132,7 @@ def _line(step: Step) -> str:
     mark, colour = ("ok", "green") if step.kept else ("BROKEN", "red")
     if output.on_terminal() and output.speaks("✓✗"):
         mark = "✓" if step.kept else "✗"
-    return f"  {output.styled(mark, colour)}  {step.title:<36} {step.found}"
+    return f"  {output.styled(mark, colour)}  {step.title:<37} {step.found}"
 
 
 def _farewell(settings: Settings, app: App) -> None:

@@ -112,7 +112,7 @@ class Story:
         self.facts["rolled_back_attempt_left_no_state"] = kept
         return Step(
             "an attempt raises after its update",
-            f"{'kept' if left else 'rolled back'}: {self._units(1)} units, the key stays free",
+            f"{'kept' if left else 'rolled back'}: {self._units(1)} units, key still free",
             kept,
         )
 

@@ -83,6 +83,7 @@ def explain(settings: Settings, *, key: str, limit: int) -> int:
     if found.attempts or found.refused or found.running:
         output.say("")
         _show(found)
+    _say_traceback(found)
     for entry in found.audit:
         output.say(f"\n{output.instant(entry.at)}  {entry.actor}: {entry.action}, {entry.reason}")
     return exits.OK
@@ -144,6 +145,13 @@ def _verdict_code(found: Explanation, *, applied_only: bool) -> int:
         return exits.OPERATOR
     done = found.applied if applied_only else found.completed
     return exits.OK if done else exits.NOT_COMPLETED
+
+
+def _say_traceback(found: Explanation) -> None:
+    """Of the newest attempt, where it is what a person has to look into."""
+    newest = found.attempts[0] if found.attempts else None
+    if newest is not None and newest.error_traceback and not found.completed:
+        output.say(f"\nattempt {newest.id}:\n{newest.error_traceback.rstrip()}")
 
 
 def _show(found: History | Explanation) -> None:
