@@ -101,10 +101,10 @@ class Bank:
         self._apps.append(app)
         return app
 
-    def kept_app(self, role: str, level: str | None = None) -> duly.App:
+    def kept_app(self, role: str, level: str | None = None, *, pool_size: int = 5) -> duly.App:
         """The one App of that role, made when first asked for; its probe is off."""
         if (role, level) not in self._kept:
-            self._kept[role, level] = self.app(level=level)
+            self._kept[role, level] = self.app(level=level, pool_size=pool_size)
             self._kept[role, level].sweep()  # connects, and looks at the ledger
         app = self._kept[role, level]
         app._probe = None
@@ -211,6 +211,16 @@ class Caller:
         """One whole transaction; returns how it ended: an outcome, `expired` or `again`."""
         try:
             self.begin(snapshot=snapshot)
+        except Exception as error:
+            self.raw.rollback()
+            if not is_contention(error):
+                raise
+            return "again"
+        return self.finish(key, wait=wait)
+
+    def finish(self, key: str, *, wait: float = 30.0) -> str:
+        """Claim in the transaction that is open, and commit; returns how that ended."""
+        try:
             claim = self.claim(key, wait=wait)
             self.raw.commit()
         except duly.Expired:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import duly
-from tests.races.bank import JOB, Bank, Caller, credit, is_contention
+from tests.races.bank import JOB, Bank, Caller, credit
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
@@ -134,15 +134,7 @@ def _first_try_from_one_snapshot(caller: Caller, key: str, together: threading.B
     """All threads hold a snapshot before any of them claims."""
     caller.begin(snapshot=True)
     together.wait(30)
-    try:
-        claim = caller.claim(key)
-        caller.raw.commit()
-    except Exception as error:
-        caller.raw.rollback()
-        if not is_contention(error):
-            raise
-        return "again"
-    return claim.outcome.value
+    return caller.finish(key)
 
 
 def _forked(bank: Bank, told: dict[str, Any]) -> Counter[str]:

@@ -216,16 +216,7 @@ def _caller_outcome(caller: Caller, tried: str) -> str:
 
 def _first_try(caller: Caller) -> str:
     """The claim in a transaction that is open already."""
-    try:
-        claim = caller.claim(KEY, wait=20)
-        caller.raw.commit()
-    except duly.Expired:
-        caller.raw.rollback()
-        return "expired"
-    except duly.TransientError:
-        caller.raw.rollback()
-        return "again"
-    return claim.outcome.value
+    return caller.finish(KEY, wait=20)
 
 
 @pytest.mark.parametrize("level", SERVER_LEVELS)
