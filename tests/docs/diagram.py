@@ -1,6 +1,6 @@
 """The diagram of outcomes and dispositions, made from the literal data of the core.
 
-    python -m tests.docs.diagram    writes it into docs/how-it-works.md
+python -m tests.docs.diagram    writes it into docs/how-it-works.md
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pymysql
@@ -20,8 +19,13 @@ from sqlalchemy import event
 
 import duly
 from tests.docs.pages import DOCS, ROOT
-from tests.servers.mariadb import MariaDBServer
-from tests.servers.postgresql import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.servers.mariadb import MariaDBServer
+    from tests.servers.postgresql import PostgresServer
 
 TEXT = (DOCS / "cost.md").read_text("utf-8")
 OLD = timedelta(days=10)
@@ -35,7 +39,9 @@ def documented(title: str) -> Costs:
     found: Costs = {}
     for line in table.splitlines()[2:]:
         name, *numbers = (cell.strip() for cell in line.strip("|").split("|"))
-        found[name.replace("`", "").partition(" (`")[0].partition(" (")[0]] = tuple(map(int, numbers))
+        found[name.replace("`", "").partition(" (`")[0].partition(" (")[0]] = tuple(
+            map(int, numbers)
+        )
     assert found, title
     return found
 
@@ -52,6 +58,8 @@ class Bank:
         self.app.init()
         self.app.job("credit", payload={"units": 10})(_credit)
         self.app.job("fails", payload={"units": 10})(_fail)
+        once = duly.Every(timedelta(days=3650), anchor=datetime.now(UTC) - timedelta(hours=1))
+        self.app.job("once", schedule=once, payload={"units": 10})(_credit)
         self._used = 0
         now = datetime.now(UTC).replace(microsecond=0)
         self.done, self.done_old = now - timedelta(seconds=1), now - OLD
@@ -69,6 +77,7 @@ class Bank:
             "App.run, applied": lambda: run("credit", self._new()),
             f"App.run, applied, {old}": lambda: run("credit", self._new(OLD)),
             "App.run, duplicate": lambda: run("credit", self.done),
+            "App.run without at, duplicate": lambda: run("once"),
             f"App.run, duplicate, {old}": lambda: run("credit", self.done_old),
             "App.run, the handler failed": self._failed,
             "duly.claim in your transaction, new": lambda: self._claim(self._new()),
@@ -158,8 +167,7 @@ def _round_trips(bank: Bank, act: Callable[[], object]) -> int:
         for _ in range(4):
             start = file.seek(0, 2)
             act()
-            for raw in {bank.connection}:
-                raw.pgconn.trace(file.fileno())  # flushes what the trace has held back
+            traced(bank.connection)  # flushes what the trace has held back
             file.seek(start)
             counts.append(len(re.findall(r"\tF\t\d+\t(?:Sync|Query)\b", file.read())))
         event.remove(bank.app.database.engine, "checkout", traced)
@@ -198,7 +206,8 @@ def test_statements_and_commits_on_mariadb_are_as_documented(
     mariadb: MariaDBServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
-    original = pymysql.connections.Connection._execute_command
+    driver: Any = pymysql.connections.Connection
+    original = driver._execute_command
 
     def execute(self: Any, command: int, sql: str | bytes) -> None:
         sent.append(sql if isinstance(sql, str) else sql.decode("utf-8", "replace"))
@@ -206,7 +215,7 @@ def test_statements_and_commits_on_mariadb_are_as_documented(
 
     url = mariadb.create_database()
     bank = Bank(url, mariadb.connect(mariadb.database_of(url)))
-    monkeypatch.setattr(pymysql.connections.Connection, "_execute_command", execute)
+    monkeypatch.setattr(driver, "_execute_command", execute)
     found: Costs = {}
     for case, act in bank.cases().items():
         sent.clear()
@@ -294,8 +303,6 @@ def test_syncs_on_sqlite_are_as_documented(tmp_path: Path, mode: str, column: in
 
 
 def _traced(strace: str, script: Path, case: str, database: Path, mode: str) -> int:
-    import sqlite3
-
     connection = sqlite3.connect(database)
     connection.execute(f"PRAGMA journal_mode = {mode}")
     connection.execute("CREATE TABLE balance (id INTEGER PRIMARY KEY, units INTEGER)")

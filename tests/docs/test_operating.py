@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,15 +19,19 @@ import duly
 from tests.docs.pages import DOCS, Block, blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from tests.servers.database import Database
     from tests.servers.mariadb import MariaDBServer
     from tests.servers.postgresql import PostgresServer
 
 FOUND = blocks(DOCS / "operating.md")
+INIT = [each for each in FOUND if each.section == "A role for init"]
 DAY = timedelta(days=1)
 
 
 def block(language: str, section: str) -> Block:
+    """The only one of its language in that section."""
     [only] = [each for each in FOUND if each.language == language and each.section == section]
     return only
 
@@ -62,7 +65,12 @@ def postgresql_roles(server: PostgresServer) -> Iterator[Roles]:
         yield Roles(url, *(_as(url, f"{role}_{mark}", password) for role in ("job", "operator")))
     server.drop(url)
     with server.connect(autocommit=True) as connection:
-        for role in (f"job_{mark}", f"operator_{mark}", f"bank_operator_{mark}", f"bank_job_{mark}"):
+        for role in (
+            f"job_{mark}",
+            f"operator_{mark}",
+            f"bank_operator_{mark}",
+            f"bank_job_{mark}",
+        ):
             connection.execute(f"DROP ROLE {role}")
 
 
@@ -143,6 +151,47 @@ def _tear(run: duly.Run) -> None:
 
 def at(age: timedelta) -> datetime:
     return datetime.now(UTC).replace(microsecond=0) - age
+
+
+def test_init_role_of_the_runbook_may_create_the_tables_on_postgresql(
+    postgres: PostgresServer,
+) -> None:
+    url, mark = postgres.create_database(), secrets.token_hex(4)
+    script = INIT[0].text.replace("bank_init", f"bank_init_{mark}")
+    with postgres.connect(postgres.database_of(url), autocommit=True) as connection:
+        connection.execute(script)
+        connection.execute(f"CREATE ROLE init_{mark} LOGIN PASSWORD '{mark}'")
+        connection.execute(f"GRANT bank_init_{mark} TO init_{mark}")
+    app = duly.App(_as(url, f"init_{mark}", mark))
+    assert app.init() == (None, "0001")
+    assert app.init() == ("0001", "0001")
+    app.close()
+    postgres.drop(url)
+    with postgres.connect(autocommit=True) as connection:
+        for role in (f"init_{mark}", f"bank_init_{mark}"):
+            connection.execute(f"DROP ROLE {role}")
+
+
+def test_init_role_of_the_runbook_may_create_the_tables_on_mariadb(
+    mariadb: MariaDBServer,
+) -> None:
+    url, mark = mariadb.create_database(), secrets.token_hex(4)
+    script = INIT[1].text.replace("bank_init", f"bank_init_{mark}")
+    script = script.replace("bank.", f"`{mariadb.database_of(url)}`.")
+    user = f"'init_{mark}'@'%'"
+    with mariadb.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in filter(str.strip, script.split(";")):
+            cursor.execute(statement)
+        cursor.execute(f"CREATE USER {user} IDENTIFIED BY '{mark}'")
+        cursor.execute(f"GRANT bank_init_{mark} TO {user}")
+        cursor.execute(f"SET DEFAULT ROLE bank_init_{mark} FOR {user}")
+        app = duly.App(_as(url, f"init_{mark}", mark))
+        assert app.init() == (None, "0001")
+        assert app.init() == ("0001", "0001")
+        app.close()
+        cursor.execute(f"DROP USER {user}")
+        cursor.execute(f"DROP ROLE bank_init_{mark}")
+    mariadb.drop(url)
 
 
 def test_job_role_of_the_runbook_may_do_all_that_a_job_does(roles: Roles) -> None:
@@ -276,7 +325,7 @@ def test_queries_for_people_run_on_every_database(database: Database) -> None:
 def test_every_block_of_the_runbook_is_used_above() -> None:
     used = {
         ("sql", "PostgreSQL roles"), ("sql", "MariaDB roles"), ("python", "Alembic"),
-        ("sql", "Views for people"), ("text", "Pruning"),
+        ("sql", "Views for people"), ("text", "Pruning"), ("sql", "A role for init"),
     }  # fmt: skip
     assert {(each.language, each.section) for each in FOUND} == used
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import sqlite3
 import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.docs import shell
 from tests.docs.pages import README, ROOT, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Blocks that are not run here, and what is asserted of them instead.
 MAKE, INSTALL = "make demo", "pip install"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -16,8 +16,10 @@ from duly import errors
 from duly._cli import exits, group
 from duly._core.states import Disposition, Outcome
 from tests.docs import shell
-from tests.docs.pages import DOCS, Block, blocks
-from tests.servers.database import Database
+from tests.docs.pages import DOCS, ROOT, Block, blocks
+
+if TYPE_CHECKING:
+    from tests.servers.database import Database
 
 PAGE = DOCS / "reference.md"
 TEXT = PAGE.read_text("utf-8")
@@ -108,9 +110,7 @@ def test_every_default_of_an_option_that_help_shows_is_documented() -> None:
 
 
 def part_of(name: str) -> str:
-    heading = next(
-        line for line in TEXT.splitlines() if re.match(rf"#### `duly {name}\b", line)
-    )
+    heading = next(line for line in TEXT.splitlines() if re.match(rf"#### `duly {name}\b", line))
     return part(heading)
 
 
@@ -236,7 +236,11 @@ def test_every_outcome_and_disposition_is_documented() -> None:
 def test_every_public_name_is_documented() -> None:
     public = set(duly._HOMES)
     assert public
-    assert {name for name in public if not re.search(rf"\b{name}\b", part("## Python") + part("## Words"))} == set()
+    assert {
+        name
+        for name in public
+        if not re.search(rf"\b{name}\b", part("## Python") + part("## Words"))
+    } == set()
     assert {
         name for name in duly.testing.__all__ if not re.search(rf"\b{name}\b", part("### Testing"))
     } - {"Kind", "When", "Injected", "InjectedError"} == set()
@@ -277,3 +281,10 @@ def _keys(found: list[Block]) -> list[str]:
     keys = [line for block in found if block.language == "text" for line in block.text.split()]
     assert keys
     return keys
+
+
+def test_every_event_that_is_logged_is_documented() -> None:
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "duly").rglob("*.py"))
+    events = set(re.findall(r"\blog\.\w+\(\s*\"(\w+)\"", source))
+    assert events
+    assert events == names(part("## Logs")) - {"logging", "duly"}

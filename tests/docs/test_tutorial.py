@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.docs import shell
 from tests.docs.pages import DOCS, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE = DOCS / "tutorial.md"
 
