@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never, get_args
@@ -151,7 +152,8 @@ def cut(connection: Any) -> None:
     raw = getattr(connection, "driver_connection", connection)
     names = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(raw).__mro__}
     if "sqlite3.Connection" in names:
-        raw.close()
+        # The class's own, because duly lends connections that refuse to be closed.
+        sqlite3.Connection.close(raw)
     elif "psycopg.Connection" in names:
         if not raw.closed:
             with socket.socket(fileno=os.dup(raw.fileno())) as wire:

@@ -111,7 +111,7 @@ class Scenario:
 
     Attributes:
         ops: What the start performs, in order; by database where they differ.
-        ending: The outcome, or the name of the error, of the undisturbed start.
+        ending: The outcome, or the names of the errors, of the undisturbed start.
         retried: The same for a start that comes later and meets no fault.
         first: A fault that belongs to the scenario, with its op's place and moment.
         since: The first op that is a cell; earlier ones are another scenario's.
@@ -182,7 +182,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario(
             "handler-lost",
             ("Begin", "Claim", "CallHandler", "Rollback", "Reconnect", "Record"),
-            ending="OperationalError",
+            ending="OperationalError or ProgrammingError",
             retried="applied",
             does=lose,
             since=3,

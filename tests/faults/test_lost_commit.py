@@ -107,7 +107,7 @@ def test_server_that_crashes_under_an_attempt_keeps_one_effect(
     at = young()
     inside = duly.Occurrence("work", at, "inside")
     bank.doing["inside"] = crash_inside
-    with pytest.raises(sqlalchemy.exc.SQLAlchemyError):
+    with pytest.raises(sqlalchemy.exc.OperationalError):
         bank.app.run("work", at, partition="inside")
     facts = ledger.facts(inside)
     assert not facts.effects
