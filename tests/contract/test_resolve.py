@@ -1,0 +1,179 @@
+"""A person settles what duly holds: waived, or corrected by a second effect with its own key."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import duly
+from tests.contract.bank import OLD, UNITS, execute
+
+if TYPE_CHECKING:
+    from tests.contract.bank import Bank
+
+ORDER: dict[str, str] = {"reason": "looked at the statement", "actor": "ann"}
+
+
+def tear(bank: Bank) -> duly.App:
+    """An App whose job has torn its occurrence, with its effect landed, and now behaves."""
+
+    def torn(run: duly.Run) -> None:
+        raw: Any = run.connection.connection.driver_connection
+        if bank.name == "sqlite":
+            # Its own close is what SQLite cannot deny; it takes the effect along.
+            raw.close()
+            return
+        execute(raw, "ROLLBACK")
+        execute(raw, bank.credit())
+        execute(raw, "COMMIT")
+
+    app = bank.define(bank.app(), torn)
+    with suppress(duly.DulyError):
+        app.run(bank.job, OLD)
+    if not bank.settled:  # SQLite found it in time: hold it all the same
+        bank.settle("torn")
+    assert [s.disposition for s in bank.settled] == ["torn"]
+    app.jobs.clear()
+    return bank.define(app)
+
+
+def test_torn_occurrence_may_be_waived(bank: Bank) -> None:
+    """A person who saw the effect settles the key, with who and why; nothing runs again."""
+    app = tear(bank)
+    before = bank.units
+    key = bank.occurrence().key
+
+    assert app.resolve(key, settle_as="waived", **ORDER) is None
+
+    (settled,) = bank.settled
+    assert (settled.disposition, settled.actor, settled.reason) == (
+        "waived", "ann", "looked at the statement",
+    )  # fmt: skip
+    (entry,) = app.explain(key).audit
+    assert (entry.action, entry.actor, entry.reason) == ("waive", "ann", "looked at the statement")
+    with pytest.raises(duly.AlreadySettled, match="waived"):
+        app.run(bank.job, OLD)
+    assert bank.units == before
+
+
+def test_torn_occurrence_may_be_corrected(bank: Bank) -> None:
+    """The effect is made under KEY#2, and the torn key is waived in its favour."""
+    app = tear(bank)
+    before = bank.units
+    key = bank.occurrence().key
+
+    result = app.resolve(key, settle_as="corrected", **ORDER)
+
+    assert result is not None
+    assert (result.outcome, result.key) == (duly.Outcome.APPLIED, f"{key}#2")
+    assert bank.units == before + UNITS
+    assert [(s.correction, s.disposition) for s in bank.settled] == [(1, "waived"), (2, "applied")]
+    assert (bank.settled[0].actor, bank.settled[0].reason) == ("ann", "looked at the statement")
+    (entry,) = app.explain(f"{key}#2").audit
+    assert (entry.action, entry.actor) == ("correct", "ann")
+
+
+def test_correction_ordered_again_is_a_duplicate(bank: Bank) -> None:
+    """Its key is fixed by what it corrects: saying it twice makes one effect."""
+    app = tear(bank)
+    before = bank.units
+    key = bank.occurrence().key
+    first = app.resolve(key, settle_as="corrected", **ORDER)
+
+    again = app.resolve(key, settle_as="corrected", **ORDER)
+
+    assert first is not None
+    assert again is not None
+    assert again.outcome is duly.Outcome.DUPLICATE
+    assert again.attempt_id == first.attempt_id
+    assert bank.units == before + UNITS
+    assert len(app.explain(f"{key}#2").audit) == 1
+
+
+def test_correction_that_fails_changes_nothing(bank: Bank) -> None:
+    """The waiver of the torn key and the second effect commit together, or neither does."""
+    app = tear(bank)
+    before = bank.units
+    app.jobs.clear()
+
+    def fail(run: duly.Run) -> None:
+        run.execute(bank.credit())
+        raise ValueError("not today")
+
+    bank.define(app, fail)
+    with pytest.raises(ValueError, match="not today"):
+        app.resolve(bank.occurrence().key, settle_as="corrected", **ORDER)
+
+    assert [s.disposition for s in bank.settled] == ["torn"]
+    assert bank.units == before
+    assert app.explain(f"{bank.occurrence().key}#2").audit == ()
+
+
+def test_waiver_of_what_is_not_torn_is_refused(bank: Bank) -> None:
+    """Only a torn key is waived: an applied one has its effect, an open one may run."""
+    app = bank.define(bank.app())
+    with pytest.raises(duly.UsageError, match="not settled"):
+        app.resolve(bank.occurrence().key, settle_as="waived", **ORDER)
+    app.run(bank.job, OLD)
+
+    with pytest.raises(duly.AlreadySettled, match="applied"):
+        app.resolve(bank.occurrence().key, settle_as="waived", **ORDER)
+
+    assert [s.disposition for s in bank.settled] == ["applied"]
+
+
+@pytest.mark.parametrize("disposition", ["applied", "skipped", "superseded", "waived"])
+def test_settled_occurrence_may_be_corrected(bank: Bank, disposition: str) -> None:
+    """A second effect for a settled key is deliberate, has its own key, and keeps the first."""
+    app = bank.define(bank.app())
+    if disposition == "applied":
+        app.run(bank.job, OLD)
+    else:
+        bank.settle(disposition)
+    first, before = bank.settled, bank.units
+
+    result = app.resolve(bank.occurrence().key, settle_as="corrected", **ORDER)
+
+    assert result is not None
+    assert result.key == f"{bank.occurrence().key}#2"
+    assert bank.units == before + UNITS
+    assert bank.settled[:1] == first
+    assert bank.settled[1][1:3] == (2, "applied")
+
+
+def test_third_effect_is_ordered_by_naming_the_second(bank: Bank) -> None:
+    """`KEY#2` is corrected as `KEY#3`, never by saying KEY again."""
+    app = bank.define(bank.app())
+    app.run(bank.job, OLD)
+    key = bank.occurrence().key
+    app.resolve(key, settle_as="corrected", **ORDER)
+
+    third = app.resolve(f"{key}#2", settle_as="corrected", **ORDER)
+
+    assert third is not None
+    assert (third.key, third.outcome) == (f"{key}#3", duly.Outcome.APPLIED)
+    assert bank.units == 3 * UNITS
+
+
+def test_correction_of_what_is_not_settled_is_refused(bank: Bank) -> None:
+    """An open key is run, not corrected; nor can a correction skip one."""
+    app = bank.define(bank.app())
+    key = bank.occurrence().key
+    for named in (key, f"{key}#2"):
+        with pytest.raises(duly.UsageError, match="not settled"):
+            app.resolve(named, settle_as="corrected", **ORDER)
+    assert (bank.units, bank.settled) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "change", [{"reason": ""}, {"reason": "  "}, {"actor": ""}, {"settle_as": "applied"}]
+)
+def test_order_without_who_or_why_is_refused(bank: Bank, change: dict[str, str]) -> None:
+    """A person who overrides says who and why; no other ending can be ordered."""
+    app = tear(bank)
+    order: dict[str, Any] = {"settle_as": "waived", **ORDER, **change}
+    with pytest.raises(duly.UsageError):
+        app.resolve(bank.occurrence().key, **order)
+    assert [s.disposition for s in bank.settled] == ["torn"]
