@@ -151,7 +151,7 @@ def _click_ending(error: BaseException) -> Ending | None:
 
 
 def _quiet_code(error: BaseException) -> int | None:
-    """The code of what is no error: a reader that left, a help page, a plain exit."""
+    """The code of what is no error: a reader that left, a prompt that was left."""
     import click
 
     # Click turns a broken pipe into SystemExit(1), which here would say "the handler failed".
@@ -160,9 +160,6 @@ def _quiet_code(error: BaseException) -> int | None:
 
         give_up_stdout()
         return OK
-    if type(error).__name__ == "NoArgsIsHelpError":  # Click 8.2 and later
-        print(error, file=sys.stderr)
-        return USAGE
     if isinstance(error, click.exceptions.Abort):
         return 130
     return None

@@ -40,6 +40,13 @@ Exit codes:
 class LazyGroup(click.Group):
     """Knows its commands by name, and loads the one that is asked for."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As Click's, but no command at all is a wrong call in every version of it."""
+        if not args:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
         """The names, in the order of the table."""
         return list(COMMANDS)
