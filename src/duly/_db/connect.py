@@ -117,17 +117,33 @@ class Database:
             DulyError: The database's refusal in duly's words; other errors as they came.
         """
         try:
-            with self._alive() as session:
+            lease, _clock_us = self._alive()
+            with lease as session:
                 yield session
         except Exception as error:
             known = public_error(self.dialect, error, self.where)
             raise (known or error) from (error if known else error.__cause__)
 
-    def _alive(self) -> Lease:
+    def clock_us(self) -> int:
+        """The database's clock, on a connection that answered.
+
+        Raises:
+            DulyError: As `session`.
+        """
+        try:
+            lease, clock_us = self._alive()
+        except Exception as error:
+            known = public_error(self.dialect, error, self.where)
+            raise (known or error) from (error if known else error.__cause__)
+        lease.give_back()
+        return clock_us
+
+    def _alive(self) -> tuple[Lease, int]:
+        """A lease whose connection has just told the database's clock."""
         while True:
             lease = self.connect()
             try:
-                lease.session.clock_us()
+                clock_us = lease.session.clock_us()
                 lease.session.rollback()
             except Exception as error:
                 lease.discard()
@@ -136,7 +152,7 @@ class Database:
                 # Its siblings in the pool are as old, and each connection is new only once.
                 self.engine.dispose()
             else:
-                return lease
+                return lease, clock_us
 
     def create_file(self) -> None:
         """Make the SQLite file, in WAL mode, if there is none; only init and demo do."""

@@ -6,8 +6,10 @@ errno). Nothing elsewhere may ask `if dialect == …`; it reads a field of `Dial
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ class Dialect:
         code_of: Reads the code off a driver's error.
         ends_transaction: A regular expression for statements that end a transaction.
         quote: How the database quotes a name.
-        contention_ends_transaction: After contention the server has no transaction, or only
-            half of it, and yet takes further statements.
         modules: The top-level packages of its drivers.
     """
 
@@ -63,7 +63,6 @@ class Dialect:
     code_of: Callable[[BaseException], int | str | None]
     ends_transaction: str
     quote: str = '"'
-    contention_ends_transaction: bool = False
     modules: tuple[str, ...] = ()
 
     def classify(self, error: BaseException) -> ErrorKind | None:
@@ -224,7 +223,6 @@ MARIADB = Dialect(
         r"|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY|\s+PREPARE)"
     ),
     quote="`",
-    contention_ends_transaction=True,
     modules=("pymysql",),
 )
 
@@ -237,3 +235,12 @@ def code_text(dialect: Dialect, error: BaseException) -> Any:
         if type(cause).__module__.split(".")[0] in dialect.modules:
             return dialect.code_of(cause)
     return None
+
+
+@cache
+def ending(dialect: Dialect) -> re.Pattern[str]:
+    """Matches, at its start, a statement that would end a transaction; group 1 is its verb."""
+    return re.compile(
+        r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!!).*?\*/|;)*(" + dialect.ends_transaction + r")\b",
+        re.IGNORECASE | re.DOTALL,
+    )

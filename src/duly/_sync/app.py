@@ -211,7 +211,7 @@ class App:
             OperatorError: `waived` for an occurrence that is not torn.
         """
         occurrence = Occurrence.parse(key)
-        order = ops.Order(_required(actor, "actor"), _required(reason, "reason"))
+        order = ops.Order(_required(actor, "actor", 200), _required(reason, "reason", 2000))
         if settle_as not in {"waived", "corrected"}:
             raise UsageError(f"settle as 'waived' or 'corrected', not {settle_as!r}")
         self._get_ready()
@@ -362,10 +362,12 @@ class App:
         raise refusal(request, report, shell.holders) from report.error
 
 
-def _required(text: object, name: str) -> str:
+def _required(text: object, name: str, most: int) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"a {name} is required: say it in a few words")
-    return text.strip()[:2000]
+        raise UsageError(f"the {name} is required: say it in a few words")
+    if len(text.strip()) > most:
+        raise UsageError(f"the {name} has {len(text.strip())} characters, and at most {most} fit")
+    return text.strip()
 
 
 def _close(reference: weakref.ref[App]) -> None:

@@ -6,6 +6,7 @@ changes no outcome.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
     from duly._db.connect import Database
 
+
+log = logging.getLogger("duly.evidence")
 
 _BRIEF_S = 0.1
 
@@ -56,7 +59,12 @@ class Evidence:
         session.rollback()
         line = {**key_params(occurrence), "by": started_by, "at": session.clock_us()}
         if side.append(DUPLICATES, line):
-            self.fold(session)
+            try:
+                self.fold(session)
+            except Exception as error:
+                # The line is kept: another fold finds it, and this start counts once.
+                log.info("fold_put_off", extra={"error": str(error)})
+                session.rollback()
 
     def record(self, session: Session, row: dict[str, Any]) -> None:
         """Write a finished attempt's row, in a transaction of its own.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, retention
 from duly._db.dialects import ErrorKind
+from duly._sync.sweep import is_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -87,7 +88,9 @@ def _oldest_held(evidence: Evidence, session: Session, op: retention.OldestHeld)
     running = [
         marker.nominal_us
         for marker in evidence.running(session)
-        if marker.job == op.job and marker.nominal_us <= op.bound_us
+        if marker.job == op.job
+        and marker.nominal_us <= op.bound_us
+        and is_under_way(session, marker)
     ]
     held = running + ([] if torn is None else [int(torn)])
     return min(held, default=None)

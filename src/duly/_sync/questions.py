@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 def now(database: Database) -> datetime:
     """The database's clock."""
-    with database.session() as session:
-        return from_us(session.clock_us())
+    return from_us(database.clock_us())
 
 
 def history(

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event, text
 
-from duly._db.dialects import Dialect, ErrorKind
+from duly._db.dialects import ErrorKind, ending
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
     from duly._core.schedules import Schedule
+    from duly._db.dialects import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,7 @@ class Run:
 
 
 class Lender:
-    """Lends the transaction's connection to one handler, and takes it back.
-
-    Attributes:
-        contention: The error by which the server rolled the whole transaction back while
-            the handler went on; from then on every statement is refused (PROTOCOL 4).
-    """
+    """Lends the transaction's connection to one handler, and takes it back."""
 
     def __init__(
         self,
@@ -130,12 +125,10 @@ class Lender:
         self._over = False
         self._on_lost = on_lost
         self.dialect = dialect
-        self.contention: BaseException | None = None
 
     def connection(self) -> Connection:
         """The connection, made when first asked for: a raw claim needs none."""
-        if self._over:
-            raise UsageError("the run is over: its connection cannot be used any more")
+        self.refuse_late()
         if self._connection is None:
             self._connection = LentConnection(self._engine, connection=self._fairy)
             self._connection.lender = self
@@ -147,16 +140,15 @@ class Lender:
         """From now on the handler's connection refuses everything."""
         self._over = True
 
-    def refuse_statement(self, statement: str) -> None:
-        """Raise for a statement that would end the transaction, or escape it."""
+    def refuse_late(self) -> None:
+        """Raise once the handler has returned."""
         if self._over:
             raise UsageError("the run is over: its connection cannot be used any more")
-        if self.contention is not None:
-            raise UsageError(
-                "the database rolled this transaction back after a deadlock: let that error out,"
-                " duly tries the whole attempt again"
-            ) from self.contention
-        if found := _ending(self.dialect).match(statement):
+
+    def refuse_statement(self, statement: str) -> None:
+        """Raise for a statement that would end the transaction, or escape it."""
+        self.refuse_late()
+        if found := ending(self.dialect).match(statement):
             raise UsageError(
                 f"{found.group(1).upper()} would end duly's transaction before its completion is"
                 " recorded: leave it out, duly commits when the handler returns"
@@ -172,7 +164,7 @@ class Lender:
                 )
 
     def saw_error(self, error: BaseException) -> None:
-        """Remember an error after which the server has no transaction of ours any more.
+        """Word an error of duly's own making, and prepare for a lost connection.
 
         Raises:
             UsageError: The error names duly's own deferred constraint (PROTOCOL 13).
@@ -186,14 +178,34 @@ class Lender:
             ) from error
         if kind is ErrorKind.LOST:
             self._on_lost()  # SQLAlchemy is about to close the driver's connection
-        if kind is ErrorKind.CONTENTION and self.dialect.contention_ends_transaction:
-            self.contention = error
 
 
 class LentConnection(Connection):
     """A connection whose end is not the handler's to decide."""
 
     lender: Lender | None = None
+
+    def execute(self, *args: Any, **named: Any) -> Any:
+        """As SQLAlchemy's, while the run lasts.
+
+        Raises:
+            UsageError: The run is over.
+        """
+        self._refuse_late()
+        return super().execute(*args, **named)
+
+    def exec_driver_sql(self, *args: Any, **named: Any) -> Any:
+        """As SQLAlchemy's, while the run lasts.
+
+        Raises:
+            UsageError: The run is over.
+        """
+        self._refuse_late()
+        return super().exec_driver_sql(*args, **named)
+
+    def _refuse_late(self) -> None:
+        if self.lender is not None:
+            self.lender.refuse_late()
 
     def _begin_impl(self, transaction: Any) -> None:
         """Nothing: the transaction is open, and a listener of the user's may not begin another."""
@@ -253,14 +265,6 @@ def _refuse(what: str) -> Any:
         )
 
     return refuse
-
-
-@cache
-def _ending(dialect: Dialect) -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!!).*?\*/|;)*(" + dialect.ends_transaction + r")\b",
-        re.IGNORECASE | re.DOTALL,
-    )
 
 
 _WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)

@@ -241,8 +241,8 @@ class Shell:
             inside.pop()
         self._refuse_child()
         lender.take_back()
-        if lender.contention is not None:
-            return self._raised(lender.contention, session.after_handler(lender.contention))
+        if (swallowed := session.contention) is not None:
+            return self._raised(swallowed, session.after_handler(swallowed))
         return ops.Returned(session.after_handler(None))
 
     def _raised(self, error: BaseException, transaction: ops.Transaction) -> ops.Raised:

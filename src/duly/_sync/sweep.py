@@ -71,10 +71,19 @@ def _sweep_rows(session: Session) -> int:
     return found
 
 
+def is_under_way(session: Session, marker: Marker) -> bool:
+    """Whether the marker is not just late to go: its attempt has no row of its end."""
+    return not session.run("attempt_is_recorded", _attempt(session, marker))
+
+
+def _attempt(session: Session, marker: Marker) -> dict[str, Any]:
+    key = key_params(_occurrence(marker))
+    return {**key, "attempt_id": session.encode_id(marker.attempt_id)}
+
+
 def _abandon(session: Session, marker: Marker) -> int:
     """Write the abandoned attempt, unless it had ended and said so itself."""
-    key = key_params(_occurrence(marker))
-    params = {**key, "attempt_id": session.encode_id(marker.attempt_id)}
+    params = _attempt(session, marker)
     if session.run("attempt_is_recorded", params):
         return 0
     session.change(

@@ -43,6 +43,8 @@ class Session(ABC):
     Attributes:
         raw: The driver's connection.
         schema: The ledger's schema; every statement is qualified by it.
+        contention: The error by which the server took the whole transaction away while the
+            handler had it; every further statement of the handler is refused (PROTOCOL 4).
     """
 
     dialect: ClassVar[Dialect]
@@ -51,6 +53,7 @@ class Session(ABC):
         self.raw = raw
         self.schema = schema
         self.queries = queries(self.dialect, schema)
+        self.contention: BaseException | None = None
 
     # Statements
 

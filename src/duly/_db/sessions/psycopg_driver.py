@@ -118,8 +118,6 @@ class PsycopgSession(Session):
     def serve_markers(self) -> None:
         self.raw.rollback()
         self.raw.autocommit = True
-        self.raw.execute("SET lock_timeout = '100ms'")
-        self.raw.execute("SET synchronous_commit = off")
 
     def require_transaction(self) -> None:
         if self.raw.closed:

@@ -12,9 +12,9 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
-from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text
+from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
 from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends
-from duly.errors import NoTransaction, UnsafeStorage
+from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
@@ -83,10 +83,34 @@ class PyMysqlSession(Session):
 
     def arm(self) -> None:
         self._plain("SAVEPOINT duly_sentinel")
+        self.contention = None
         refuse_ends(self.raw, _ENDS)
+        driver: Any = self.raw
+        driver.query = self._query
+
+    def _query(self, sql: str | bytes, *args: Any, **named: Any) -> Any:
+        """What every statement of a handler passes, its cursors' own ones too."""
+        if self.contention is not None:
+            raise UsageError(
+                "MariaDB rolled this transaction back after a deadlock: let that error out, duly"
+                " tries the whole attempt again"
+            ) from self.contention
+        text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
+        if found := ending(self.dialect).match(text):
+            raise UsageError(
+                f"{found.group(1).upper()} would end duly's transaction (MariaDB commits"
+                " implicitly) before its completion is recorded: leave it out, duly commits when"
+                " the handler returns"
+            )
+        try:
+            return type(self.raw).query(self.raw, sql, *args, **named)
+        except pymysql.err.MySQLError as error:
+            if code_text(self.dialect, error) == _DEADLOCK:
+                self.contention = error
+            raise
 
     def disarm(self) -> None:
-        allow_ends(self.raw, _ENDS)
+        allow_ends(self.raw, (*_ENDS, "query"))
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
@@ -94,9 +118,8 @@ class PyMysqlSession(Session):
             self._plain("RELEASE SAVEPOINT duly_sentinel")
         except pymysql.err.MySQLError as gone:
             if gone.args and gone.args[0] == _NO_SAVEPOINT:
-                # A deadlock that came out of the handler took the whole transaction with it.
-                deadlock = error is not None and code_text(self.dialect, error) == _DEADLOCK
-                return Transaction.REFUSED if deadlock else Transaction.ENDED
+                # A deadlock took the whole transaction, and everything after it was refused.
+                return Transaction.REFUSED if self.contention else Transaction.ENDED
             return Transaction.ABORTED  # the connection went away; nothing of ours was committed
         return Transaction.OPEN
 

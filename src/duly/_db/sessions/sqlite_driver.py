@@ -25,7 +25,9 @@ from duly.errors import NoTransaction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_TRANSACTION = 22  # SQLITE_TRANSACTION; SAVEPOINT has its own code and passes
+# SQLITE_TRANSACTION, SQLITE_ATTACH: a second file does not always commit with the first.
+# SAVEPOINT has a code of its own and passes.
+_FORBIDDEN = {22, 24}
 _ENDS = ("commit", "rollback", "close", "set_authorizer")
 _COMMIT_RETRY_S = 0.01
 _BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
@@ -40,7 +42,7 @@ class SqliteSession(Session):
     def __init__(self, raw: sqlite3.Connection, schema: str | None) -> None:
         super().__init__(raw, schema or "main")
         self._was_autocommit = False
-        self._denied = False
+        self._denied = self._escaped = False
         self._busy_timeout_ms: int | None = None
 
     def run(self, name: str, params: Params) -> Sequence[Row]:
@@ -104,16 +106,24 @@ class SqliteSession(Session):
         self.change("lock_guard", {})
 
     def arm(self) -> None:
-        self._denied = False
+        self._denied = self._escaped = False
         self.raw.set_authorizer(self._authorize)
+        self.raw.set_trace_callback(self._trace)
         refuse_ends(self.raw, _ENDS)
 
     def disarm(self) -> None:
         allow_ends(self.raw, _ENDS)
         self.raw.set_authorizer(None)
+        self.raw.set_trace_callback(None)
+
+    def _trace(self, _statement: str) -> None:
+        # The authorizer is asked when a statement is prepared; one from the driver's cache
+        # may start after SQLite rolled our transaction back, and commit by itself.
+        if not self.raw.in_transaction:
+            self._escaped = True
 
     def _authorize(self, action: int, *_details: Any) -> int:
-        if action == _TRANSACTION or not self.raw.in_transaction:
+        if action in _FORBIDDEN or not self.raw.in_transaction:
             self._denied = True
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
@@ -125,16 +135,15 @@ class SqliteSession(Session):
             return Transaction.ABORTED  # closed, which rolled it back
         if self._denied and error is not None and self.classify(error) is not None:
             error.add_note(
-                "duly denied a statement that would end or begin a transaction: leave it out, duly"
-                " commits when the handler returns"
+                "duly denied a statement that would end or begin a transaction, or attach another"
+                " file: leave it out, duly commits when the handler returns"
             )
         if self.raw.in_transaction:
             return Transaction.OPEN
-        if error is not None and self.classify(error) is not None:
-            # SQLite rolled back by itself and its error came out: while armed, no later
-            # statement could begin a transaction or run outside one.
-            return Transaction.REFUSED
-        return Transaction.ENDED
+        if self._escaped:
+            return Transaction.ENDED
+        # SQLite rolled back by itself (disk full, OR ROLLBACK), and nothing ran after it.
+        return Transaction.ABORTED if error is None else Transaction.REFUSED
 
     def in_transaction(self) -> bool:
         return self.raw.in_transaction

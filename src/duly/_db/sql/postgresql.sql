@@ -130,3 +130,23 @@ WHERE n.nspname = :schema AND c.relname = :name AND c.relkind IN ('r', 'p')
 -- differs: the wait for attempts under way is bounded inside the statement.
 WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
 UPDATE duly_guard SET pruned_us = {now} FROM bound WHERE id = 1
+
+-- name: mark_running
+-- differs: bounds and durability of the one statement; a SET would leak through a pooler.
+WITH brief AS MATERIALIZED (
+    SELECT set_config('lock_timeout', '100', true) AS wait,
+           set_config('synchronous_commit', 'off', true) AS durability
+)
+INSERT INTO duly_running
+    (attempt_id, job, nominal_us, partition_key, correction, started_by, host, process, pid, started_us)
+SELECT :attempt_id, :job, :nominal_us, :partition_key, :correction, :started_by, :host, :process,
+       :pid, :started_us
+FROM brief
+
+-- name: unmark_running
+-- differs: as above.
+WITH brief AS MATERIALIZED (
+    SELECT set_config('lock_timeout', '100', true) AS wait,
+           set_config('synchronous_commit', 'off', true) AS durability
+)
+DELETE FROM duly_running USING brief WHERE attempt_id = :attempt_id
