@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pytest
 
 REPORT = Path(__file__).with_name("REPORT.md")
 DATABASES = ("sqlite", "postgresql", "mariadb")
