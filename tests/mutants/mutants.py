@@ -1,0 +1,462 @@
+"""Each rule of exactly-once, taken out; and the test that must notice.
+
+A rule whose mutant no test kills is a rule that anybody may lose without knowing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule taken out of the source.
+
+    Attributes:
+        name: For people and for pytest.
+        rule: What the source does, in words.
+        file: Below `src/duly`.
+        old: Text that occurs exactly once in it.
+        new: What stands there in the mutant.
+        killer: The test that must fail.
+    """
+
+    name: str
+    rule: str
+    file: str
+    old: str
+    new: str
+    killer: str
+
+
+KILLERS = "tests/mutants/test_killers.py::"
+AGAINST = "tests/races/test_prune_against_attempt.py::"
+BOUNDS = "tests/races/test_prune_bounds.py::"
+ONE_KEY = "tests/races/test_one_key.py::"
+
+MUTANTS = [
+    # ------------------------------------------------------------ one transaction, claimed first
+    Mutant(
+        name="effect-on-another-connection",
+        rule="The effect is made in the transaction that holds the key.",
+        file="_sync/shell.py",
+        old="            self._lease.fairy,\n",
+        new="            self._database.engine.raw_connection(),\n",
+        killer=KILLERS + "test_nothing_is_committed_while_the_handler_works[postgresql]",
+    ),
+    Mutant(
+        name="claim-in-a-transaction-of-its-own",
+        rule="The claim is not committed before the effect.",
+        file="_sync/shell.py",
+        old="        claimed = session.claim(self._account.claim(session), self._wait_s)\n",
+        new="        claimed = session.claim(self._account.claim(session), self._wait_s)\n"
+        "        session.raw.commit()\n",
+        killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[sqlite-None]",
+    ),
+    Mutant(
+        name="commit-before-the-handler",
+        rule="Nothing is committed before the handler has returned.",
+        file="_core/protocol.py",
+        old="    handled: Returned | Raised = yield CallHandler()\n",
+        new="    yield Commit()\n    handled: Returned | Raised = yield CallHandler()\n",
+        killer=KILLERS + "test_nothing_is_committed_while_the_handler_works[mariadb]",
+    ),
+    Mutant(
+        name="failed-attempt-keeps-the-key",
+        rule="A failed attempt is rolled back, its key with it.",
+        file="_core/protocol.py",
+        old="        yield Rollback()\n"
+        "        return (yield from _failed(handled.error, handled.origin, lost=handled.lost))\n",
+        new="        yield Commit()\n"
+        "        return (yield from _failed(handled.error, handled.origin, lost=handled.lost))\n",
+        killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[sqlite-None]",
+    ),
+    Mutant(
+        name="select-then-insert",
+        rule="The unique key decides, never a reading before the insert.",
+        file="_db/sql/postgresql.sql",
+        old="FROM bound\nON CONFLICT DO NOTHING\nRETURNING {now}\n",
+        new="FROM bound\nWHERE NOT EXISTS (SELECT 1 FROM duly_occurrence AS o WHERE o.job = :job\n"
+        "  AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key\n"
+        "  AND o.correction = :correction)\nRETURNING {now}\n",
+        killer=KILLERS
+        + "test_rival_of_an_attempt_under_way_is_a_duplicate_and_no_error[postgresql]",
+    ),
+    Mutant(
+        name="insert-ignore",
+        rule="MariaDB: a plain INSERT whose 1062 is the answer.",
+        file="_db/sql/mariadb.sql",
+        old="FOR\nINSERT INTO duly_occurrence",
+        new="FOR\nINSERT IGNORE INTO duly_occurrence",
+        killer=KILLERS + "test_rival_of_an_attempt_under_way_is_a_duplicate_and_no_error[mariadb]",
+    ),
+    Mutant(
+        name="begin-deferred",
+        rule="SQLite: a transaction begins as a writer.",
+        file="_db/sessions/sqlite_driver.py",
+        old='self.raw.execute("BEGIN IMMEDIATE")',
+        new='self.raw.execute("BEGIN")',
+        killer=KILLERS + "test_attempt_on_sqlite_has_the_write_lock_from_its_beginning[sqlite]",
+    ),
+    Mutant(
+        name="autocommit-postgresql",
+        rule="An autocommit connection is taken out of that mode for the attempt.",
+        file="_db/sessions/psycopg_driver.py",
+        old="            self.raw.autocommit = False\n",
+        new="",
+        killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[postgresql-AUTOCOMMIT]",
+    ),
+    Mutant(
+        name="autocommit-mariadb",
+        rule="An autocommit connection is taken out of that mode for the attempt.",
+        file="_db/sessions/pymysql_driver.py",
+        old="            self.raw.autocommit(False)\n",
+        new="",
+        killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[mariadb-AUTOCOMMIT]",
+    ),
+    # ------------------------------------------------------------------------ seal and commit
+    Mutant(
+        name="no-seal",
+        rule="The seal is the last statement before COMMIT.",
+        file="_core/protocol.py",
+        old="        if not (yield Seal()):\n",
+        new="        if False:\n",
+        killer=KILLERS + "test_nothing_is_committed_while_the_handler_works[mariadb]",
+    ),
+    Mutant(
+        name="seal-row-count-ignored",
+        rule="The seal's row count must be 1.",
+        file="_sync/shell.py",
+        old='"result": self.value}) == 1\n',
+        new='"result": self.value}) >= 0\n',
+        killer=KILLERS + "test_rollback_by_the_handler_and_further_work_is_torn[postgresql]",
+    ),
+    Mutant(
+        name="commit-tag-swallowed",
+        rule="PostgreSQL: COMMIT is asked, not trusted.",
+        file="_db/sessions/psycopg_driver.py",
+        old="        if self.raw.info.transaction_status is not TransactionStatus.INTRANS:\n"
+        "            return False\n"
+        "        # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.\n"
+        "        cursor = psycopg.Cursor(self.raw)\n"
+        "        try:\n"
+        '            cursor.execute("COMMIT", prepare=False)\n'
+        '            return cursor.statusmessage == "COMMIT"\n',
+        new="        cursor = psycopg.Cursor(self.raw)\n"
+        "        try:\n"
+        '            cursor.execute("COMMIT", prepare=False)\n'
+        "            return True\n",
+        killer=KILLERS + "test_commit_of_an_aborted_transaction_is_no_commit[postgresql]",
+    ),
+    Mutant(
+        name="deferred-foreign-key-dropped",
+        rule="PostgreSQL: no COMMIT lands a key without its sealed attempt.",
+        file="_db/migrations/versions/0001_ledger.postgresql.sql",
+        old=",\n    CONSTRAINT fk_duly_occurrence_sealed\n"
+        "        FOREIGN KEY"
+        " (job, nominal_us, partition_key, correction, attempt_id, disposition)\n"
+        "        REFERENCES duly_attempt"
+        " (job, nominal_us, partition_key, correction, id, outcome)\n"
+        "        DEFERRABLE INITIALLY DEFERRED\n",
+        new="\n",
+        killer=KILLERS + "test_commit_by_the_handler_lands_nothing[postgresql]",
+    ),
+    Mutant(
+        name="authorizer-off",
+        rule="SQLite: while a handler works, the end of the transaction is denied.",
+        file="_db/sessions/sqlite_driver.py",
+        old="self.raw.set_authorizer(self._authorize)",
+        new="self.raw.set_authorizer(None)",
+        killer=KILLERS + "test_commit_by_the_handler_lands_nothing[sqlite]",
+    ),
+    Mutant(
+        name="sentinel-off",
+        rule="MariaDB: a lost savepoint means that the handler ended the transaction.",
+        file="_db/sessions/pymysql_driver.py",
+        old="return Transaction.REFUSED if self.contention else Transaction.ENDED",
+        new="return Transaction.OPEN",
+        killer=KILLERS + "test_implicit_commit_by_the_handler_on_mariadb_is_torn[mariadb]",
+    ),
+    Mutant(
+        name="torn-row-not-held",
+        rule="What a handler may have left behind holds its key until a person looked.",
+        file="_sync/shell.py",
+        old="        session.hold_torn(row)\n",
+        new="",
+        killer=KILLERS + "test_rollback_by_the_handler_and_further_work_is_torn[mariadb]",
+    ),
+    Mutant(
+        name="unsealed-key-is-a-duplicate",
+        rule="An applied row without its attempt is torn.",
+        file="_core/protocol.py",
+        old="if standing.disposition is Disposition.APPLIED and not standing.sealed:",
+        new="if False:",
+        killer=KILLERS + "test_key_without_its_attempt_is_torn_and_no_duplicate[sqlite]",
+    ),
+    Mutant(
+        name="unknown-commit-reported-failed",
+        rule="An unknown COMMIT is settled before anything is said about it.",
+        file="_core/protocol.py",
+        old="        report = yield from _settle_unknown(request)\n",
+        new="        report = yield from _failed(fault.cause, ErrorOrigin.DATABASE)\n",
+        killer=KILLERS + "test_commit_whose_answer_is_lost_is_applied[sqlite]",
+    ),
+    Mutant(
+        name="unknown-commit-settled-by-select",
+        rule="An unknown COMMIT is settled by claiming again, which waits for one in flight.",
+        file="_core/protocol.py",
+        old="            claimed: Claimed = yield Claim()\n"
+        "            standing: Standing | None = None if claimed.inserted else (yield Explain())\n"
+        "            yield Rollback()\n"
+        "            if claimed.inserted:\n",
+        new="            standing: Standing | None = yield Explain()\n"
+        "            yield Rollback()\n"
+        "            if standing is None:\n",
+        killer=KILLERS + "test_commit_still_in_flight_is_waited_for[postgresql]",
+    ),
+    Mutant(
+        name="lost-commit-taken-for-done",
+        rule="An unknown COMMIT whose key is free did not happen.",
+        file="_core/protocol.py",
+        old="            if claimed.inserted:\n                return None\n",
+        new="            if claimed.inserted:\n                return Report(Outcome.APPLIED)\n",
+        killer=KILLERS + "test_commit_that_never_arrived_is_made_again[sqlite]",
+    ),
+    # ------------------------------------------------------------------------- keys, payloads
+    Mutant(
+        name="fingerprint-not-compared",
+        rule="The same key with another payload is a conflict.",
+        file="_core/protocol.py",
+        old="    if standing.fingerprint != request.fingerprint:\n",
+        new="    if False:\n",
+        killer=KILLERS + "test_another_payload_is_a_conflict[sqlite]",
+    ),
+    Mutant(
+        name="case-insensitive-keys",
+        rule="MariaDB: key columns compare by code point, without padding.",
+        file="_db/migrations/versions/0001_ledger.mariadb.sql",
+        old="    CONSTRAINT ck_duly_occurrence_correction CHECK (correction >= 1)\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin;",
+        new="    CONSTRAINT ck_duly_occurrence_correction CHECK (correction >= 1)\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;",
+        killer=KILLERS + "test_partitions_that_look_alike_are_four_keys[mariadb]",
+    ),
+    Mutant(
+        name="padded-keys",
+        rule="MariaDB: `a` and `a ` are two keys, in utf8mb4_bin they are one.",
+        file="_db/migrations/versions/0001_ledger.mariadb.sql",
+        old="    CONSTRAINT ck_duly_occurrence_correction CHECK (correction >= 1)\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin;",
+        new="    CONSTRAINT ck_duly_occurrence_correction CHECK (correction >= 1)\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;",
+        killer=KILLERS + "test_partitions_that_look_alike_are_four_keys[mariadb]",
+    ),
+    # ---------------------------------------------------------------------- processes, sweeps
+    Mutant(
+        name="fork-check-removed",
+        rule="A forked child drops its parent's connections before first use.",
+        file="_db/connect.py",
+        old="        if os.getpid() != self._pid:\n",
+        new="        if False:\n",
+        killer=ONE_KEY
+        + "test_process_that_forks_after_use_leaves_each_child_its_own_connection[postgresql]",
+    ),
+    Mutant(
+        name="sweep-ignores-the-key",
+        rule="A death is proved by the key, not by a heartbeat or a host's name.",
+        file="_sync/sweep.py",
+        old="if runs_here(marker.process) or not session.key_is_released(_occurrence(marker)):",
+        new="if runs_here(marker.process):",
+        killer=KILLERS + "test_sweep_beside_a_live_attempt_leaves_it_alone[postgresql]",
+    ),
+    # ------------------------------------------------------------------ a prune and an attempt
+    Mutant(
+        name="horizon-read-without-the-guard",
+        rule="An attempt that needs the horizon locks the guard first.",
+        file="_core/protocol.py",
+        old="    yield LockGuard()\n    horizon_us: int | None = yield ReadHorizon()\n",
+        new="    horizon_us: int | None = yield ReadHorizon()\n",
+        killer=AGAINST + "test_prune_held_between_two_statements_while_an_attempt_passes"
+        "[postgresql-never-pruned-READ COMMITTED]",
+    ),
+    Mutant(
+        name="horizon-read-without-the-guard-by-a-caller",
+        rule="The same at an older snapshot, where MariaDB's claim waits for the deletion.",
+        file="_core/protocol.py",
+        old="    yield LockGuard()\n    horizon_us: int | None = yield ReadHorizon()\n",
+        new="    horizon_us: int | None = yield ReadHorizon()\n",
+        killer=AGAINST + "test_prune_held_between_two_statements_while_a_caller_passes"
+        "[mariadb-never-pruned-before-READ COMMITTED]",
+    ),
+    Mutant(
+        name="horizon-read-before-the-guard",
+        rule="The horizon is read in a statement after the guard was locked.",
+        file="_core/protocol.py",
+        old="    yield LockGuard()\n    horizon_us: int | None = yield ReadHorizon()\n",
+        new="    horizon_us: int | None = yield ReadHorizon()\n    yield LockGuard()\n",
+        killer=AGAINST + "test_prune_held_between_two_statements_while_an_attempt_passes"
+        "[postgresql-never-pruned-READ COMMITTED]",
+    ),
+    Mutant(
+        name="guard-touched-by-no-prune",
+        rule="A prune updates the guard row first.",
+        file="_core/retention.py",
+        old="            yield TouchGuard()\n",
+        new="",
+        killer=AGAINST + "test_prune_held_between_two_statements_while_an_attempt_passes"
+        "[postgresql-never-pruned-READ COMMITTED]",
+    ),
+    Mutant(
+        name="guard-touched-by-no-prune-on-mariadb",
+        rule="A prune updates the guard row first, so that an attempt meets it.",
+        file="_core/retention.py",
+        old="            yield TouchGuard()\n",
+        new="",
+        killer=AGAINST + "test_attempt_held_between_two_statements_while_a_prune_passes"
+        "[mariadb-never-pruned-READ COMMITTED]",
+    ),
+    Mutant(
+        name="guard-without-for-share",
+        rule="PostgreSQL: the guard is locked, not read.",
+        file="_db/sql/postgresql.sql",
+        old="WHERE g.id = 1\nFOR SHARE OF g\n",
+        new="WHERE g.id = 1\n",
+        killer=AGAINST
+        + "test_caller_whose_snapshot_is_older_than_a_whole_prune[postgresql-never-pruned-"
+        "REPEATABLE READ]",
+    ),
+    Mutant(
+        name="guard-locked-for-key-share-only",
+        rule="PostgreSQL: FOR SHARE, because FOR KEY SHARE does not meet an update.",
+        file="_db/sql/postgresql.sql",
+        old="FOR SHARE OF g\n",
+        new="FOR KEY SHARE OF g\n",
+        killer=AGAINST + "test_prune_held_between_two_statements_while_an_attempt_passes"
+        "[postgresql-pruned-before-READ COMMITTED]",
+    ),
+    Mutant(
+        name="guard-read-plainly-on-mariadb",
+        rule="MariaDB: the guard is locked in share mode.",
+        file="_db/sql/mariadb.sql",
+        old="SELECT id FROM duly_guard WHERE id = 1 LOCK IN SHARE MODE\n",
+        new="SELECT id FROM duly_guard WHERE id = 1\n",
+        killer=AGAINST + "test_attempt_held_between_two_statements_while_a_prune_passes"
+        "[mariadb-never-pruned-READ COMMITTED]",
+    ),
+    Mutant(
+        name="horizon-read-plainly-on-mariadb",
+        rule="MariaDB: the horizon is read by a locking read, past an older snapshot.",
+        file="_db/sql/mariadb.sql",
+        old="SELECT horizon_us FROM duly_job WHERE name = :job LOCK IN SHARE MODE\n",
+        new="SELECT horizon_us FROM duly_job WHERE name = :job\n",
+        killer=AGAINST + "test_caller_whose_snapshot_is_older_than_a_whole_prune"
+        "[mariadb-never-pruned-REPEATABLE READ]",
+    ),
+    Mutant(
+        name="absent-guard-tolerated",
+        rule="Without its guard row a ledger is refused.",
+        file="_db/sessions/base.py",
+        old='        rows = self.run("lock_guard", self.bounds(wait))\n'
+        "        if not rows:\n"
+        "            raise guard_missing()\n",
+        new='        self.run("lock_guard", self.bounds(wait))\n',
+        killer=BOUNDS + "test_ledger_without_its_guard_row_is_refused[mariadb]",
+    ),
+    Mutant(
+        name="age-by-the-host-clock-only",
+        rule="The database's clock, read with the claim, says whether the guard is needed.",
+        file="_core/protocol.py",
+        old="    if not guarded and _is_old(request, claimed):\n",
+        new="    if False:\n",
+        killer=BOUNDS + "test_database_clock_finds_an_old_key_that_the_host_takes_for_young"
+        "[postgresql-READ COMMITTED]",
+    ),
+    Mutant(
+        name="age-by-the-host-clock-only-in-a-callers-transaction",
+        rule="The same for duly.claim.",
+        file="_core/protocol.py",
+        old="    if claimed.inserted and not guarded and _is_old(request, claimed):\n",
+        new="    if False:\n",
+        killer=BOUNDS + "test_database_clock_finds_an_old_key_that_the_host_takes_for_young"
+        "[mariadb-READ COMMITTED]",
+    ),
+    Mutant(
+        name="age-computed-before-the-wait",
+        rule="PostgreSQL: clock_timestamp(), because now() is the transaction's start.",
+        file="_db/dialects.py",
+        old="EXTRACT(EPOCH FROM clock_timestamp())",
+        new="EXTRACT(EPOCH FROM now())",
+        killer=BOUNDS
+        + "test_attempt_that_grew_old_while_it_waited_takes_the_guard[postgresql-own]",
+    ),
+    Mutant(
+        name="age-by-a-clock-that-a-session-can-set",
+        rule="MariaDB: SYSDATE, because NOW obeys SET timestamp.",
+        file="_db/dialects.py",
+        old="UNIX_TIMESTAMP(SYSDATE(6))",
+        new="UNIX_TIMESTAMP(NOW(6))",
+        killer=BOUNDS + "test_caller_who_set_the_session_clock_back_does_not_revive_a_pruned_key"
+        "[mariadb]",
+    ),
+    # ----------------------------------------------------------------------- how far it may go
+    Mutant(
+        name="floor-ignored",
+        rule="No prune passes the floor.",
+        file="_core/retention.py",
+        old="    if bound_us > limit_us:\n",
+        new="    if False:\n",
+        killer=BOUNDS
+        + "test_prune_past_the_floor_is_refused_whatever_the_flag[sqlite-1 day, 0:00:00-False]",
+    ),
+    Mutant(
+        name="floor-passed-by-a-flag",
+        rule="No flag passes the floor.",
+        file="_core/retention.py",
+        old="    if bound_us > limit_us:\n",
+        new="    if bound_us > limit_us and not clock_is_right:\n",
+        killer=BOUNDS
+        + "test_prune_past_the_floor_is_refused_whatever_the_flag[sqlite-1 day, 0:00:00-True]",
+    ),
+    Mutant(
+        name="clock-ahead-trusted",
+        rule="A clock far past the newest record is not trusted.",
+        file="_core/retention.py",
+        old="    if facts.clock_us - facts.newest_us > FLOOR_US and not clock_is_right:\n",
+        new="    if False:\n",
+        killer=BOUNDS
+        + "test_prune_by_a_clock_far_ahead_is_refused_until_a_person_vouches_for_it[sqlite]",
+    ),
+    Mutant(
+        name="floor-by-the-clock-only",
+        rule="The newest record bounds a prune as the clock does.",
+        file="_core/retention.py",
+        old="min(facts.clock_us, facts.newest_us)",
+        new="facts.clock_us",
+        killer=BOUNDS
+        + "test_prune_by_a_clock_far_ahead_is_refused_until_a_person_vouches_for_it[sqlite]",
+    ),
+    Mutant(
+        name="prune-passes-what-is-held",
+        rule="No prune passes a torn or running occurrence.",
+        file="_core/retention.py",
+        old="        horizon_us = bound_us if held_us is None else held_us - 1\n",
+        new="        horizon_us = bound_us\n",
+        killer=BOUNDS + "test_prune_does_not_pass_a_torn_occurrence[sqlite]",
+    ),
+    Mutant(
+        name="horizon-lowered",
+        rule="A horizon is never lowered.",
+        file="_db/sql/common.sql",
+        old="\nWHERE j.horizon_us IS NULL OR j.horizon_us < excluded.horizon_us\n",
+        new="\n",
+        killer=BOUNDS + "test_prune_whose_horizon_was_raised_meanwhile_does_not_lower_it[sqlite]",
+    ),
+    Mutant(
+        name="prune-at-repeatable-read",
+        rule="MariaDB: a prune runs at READ COMMITTED, so that no gap lock meets today's claims.",
+        file="_db/sessions/pymysql_driver.py",
+        old='        self._plain("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")\n',
+        new="",
+        killer=BOUNDS + "test_claims_of_today_pass_a_prune_under_way[mariadb-after DeleteBatch]",
+    ),
+]
