@@ -129,8 +129,8 @@ def test_temporary_table_hides_the_real_one_on_mariadb_only(
     assert found == {"mariadb": True, "postgresql": False}
 
 
-def test_rollback_by_sqlite_itself_is_a_failure_and_nothing_runs_after_it(tmp_path: Any) -> None:
-    says("SQLite itself may roll back (`INSERT OR ROLLBACK`, a full disk). Nothing can run after")
+def test_rollback_by_sqlite_itself_is_a_failure_and_what_follows_is_denied(tmp_path: Any) -> None:
+    says("What the handler runs after that is denied, and the attempt is `failed`")
 
     def lets_out(run: duly.Run) -> None:
         run.execute("INSERT OR ROLLBACK INTO balance VALUES (1, 5)")
