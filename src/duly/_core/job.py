@@ -6,6 +6,7 @@ identity: that is the name alone.
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -56,6 +57,11 @@ def define(jobs: Mapping[str, Job], job: Job) -> None:
         raise HandlerInvalid(
             f"the handler of {job.name!r} is {type(job.handler).__name__}, which cannot be called:"
             " decorate a function that takes the run"
+        )
+    if inspect.iscoroutinefunction(job.handler):
+        raise HandlerInvalid(
+            f"the handler of {job.name!r} is an async function, which this App does not await: use"
+            " a plain `def`"
         )
     if job.catch_up not in CATCH_UP:
         raise ScheduleInvalid(

@@ -265,7 +265,7 @@ class App:
         """Record attempts whose process died as abandoned; returns how many there were."""
         from duly._sync.sweep import sweep
 
-        self._get_ready()
+        self._get_ready(only_read=True)
         return sweep(self.database, self._evidence)
 
     # Asking
@@ -286,7 +286,7 @@ class App:
     ) -> Occurrence:
         """The occurrence that a start of *job* would mean; without `at`, the newest due."""
         found = find(self.jobs, job)
-        self._get_ready()
+        self._get_ready(only_read=True)
         now = questions.now(self.database)
         nominal = nominal_time(
             at, found.schedule, zone=found.zone, now=now, off_schedule=True, early=True
@@ -303,8 +303,11 @@ class App:
     def _payload(self, payload: Any) -> Payload:
         return payload if isinstance(payload, Payload) else canonical(payload)
 
-    def _get_ready(self) -> None:
-        """Look once per process at the server, the file and the ledger."""
+    def _get_ready(self, *, only_read: bool = False) -> None:
+        """Look once per process at the server, the file and the ledger.
+
+        In an existing SQLite file the tables are made at first use, but not by a question.
+        """
         if self._ready.is_set():
             return
         with self._getting_ready:
@@ -316,9 +319,8 @@ class App:
             try:
                 self._check_ledger()
             except SchemaMissing:
-                if self.database.path is None:
+                if self.database.path is None or only_read:
                     raise
-                # The embedded default: in an existing file the tables are made at first use.
                 from duly._db.migrate import migrate
 
                 migrate(self.database)
