@@ -82,6 +82,9 @@ def test_check_exits_0_or_4(bank: Bank, duly: Duly) -> None:
 
 
 def test_check_without_at_means_the_newest_due(file_bank: Bank, duly: Duly) -> None:
+    bare = duly("--app", file_bank.app, "check", "daily-credit")
+    assert (bare.code, "duly init" in bare.err) == (3, True)  # a question makes no tables
+    assert duly("--app", file_bank.app, "init").code == 0
     assert duly("--app", file_bank.app, "check", "daily-credit").code == 4
     assert duly("--app", file_bank.app, "run", "daily-credit").code == 0
     assert duly("--app", file_bank.app, "check", "daily-credit", "--json").json["applied"] is True

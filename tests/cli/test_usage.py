@@ -251,6 +251,7 @@ def test_unexpected_error_exits_70_and_names_debug(
     def bug(*_arguments: object, **_more: object) -> None:
         raise RuntimeError("a bug\nwith password='geheim'")
 
+    assert duly("--app", file_bank.app, "init").code == 0
     monkeypatch.setattr("duly._sync.questions.history", bug)
     ended = duly("--database", file_bank.url, "history", "daily-credit")
     refused(ended, 70, "RuntimeError", "--debug")

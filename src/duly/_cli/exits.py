@@ -154,15 +154,22 @@ def _quiet_code(error: BaseException) -> int | None:
     """The code of what is no error: a reader that left, a prompt that was left."""
     import click
 
-    # Click turns a broken pipe into SystemExit(1), which here would say "the handler failed".
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-        from duly._cli.output import give_up_stdout
-
-        give_up_stdout()
-        return OK
+        return _reader_left()
+    if isinstance(error, SystemExit) and error.code == 1 and error.__cause__ is None:
+        # Click answers a broken pipe with sys.exit(1), which duly itself never says: a handler's
+        # own exit comes as HandlerFailed.
+        return _reader_left()
     if isinstance(error, click.exceptions.Abort):
         return 130
     return None
+
+
+def _reader_left() -> int:
+    from duly._cli.output import give_up_stdout
+
+    give_up_stdout()
+    return OK
 
 
 def _trace(error: BaseException, settings: Settings) -> str:

@@ -115,7 +115,15 @@ def _postgresql_code(error: BaseException) -> str | None:
     state = getattr(error, "sqlstate", None)
     if state is not None:
         return str(state)
-    # psycopg's own errors have no SQLSTATE: the server was not reached, or went away.
+    # psycopg's own errors have no SQLSTATE: the server was not reached, or went away. It was
+    # reached where it had asked for a password, which then was missing or wrong.
+    attempt = getattr(error, "pgconn", None)
+    if (
+        attempt is not None
+        and attempt.status == _PG_BAD
+        and (attempt.used_password or attempt.needs_password)
+    ):
+        return "28P01"
     return "08000" if type(error).__name__ in {"OperationalError", "ConnectionTimeout"} else None
 
 
@@ -128,6 +136,7 @@ def _mariadb_code(error: BaseException) -> int | None:
 
 
 _SQLITE_CONSTRAINT = 19
+_PG_BAD = 1  # CONNECTION_BAD of libpq's ConnStatusType
 _SQLITE_CLOSED = -1
 _MARIADB_CLOSED = 2006
 

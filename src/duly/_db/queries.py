@@ -46,6 +46,9 @@ def qualify(text: str, dialect: Dialect, schema: str | None) -> str:
 
 def _render(body: str, dialect: Dialect, schema: str | None) -> str:
     text = _COMMENT.sub("", body).strip().replace("{now}", dialect.now_us)
-    escaped = text.replace("%", "%%") if dialect.paramstyle("x").startswith("%") else text
+    pyformat = dialect.paramstyle("x").startswith("%")
+    escaped = text.replace("%", "%%") if pyformat else text
     bound = _BIND.sub(lambda found: dialect.paramstyle(found.group(1)), escaped)
-    return qualify(bound, dialect, schema)
+    # A bind's mark in the schema's own name is doubled, as in the rest of the text.
+    named = schema.replace("%", "%%") if schema and pyformat else schema
+    return qualify(bound, dialect, named)

@@ -34,6 +34,8 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
     Args:
         where: The database, named without secrets.
     """
+    if isinstance(error, DulyError):
+        return None  # it has its words
     said = first_line(error)
     match dialect.classify(error):
         case ErrorKind.LOST:

@@ -216,10 +216,9 @@ class SqliteSession(Session):
 
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
         # The attempt first: an interruption between the two then leaves evidence of
-        # nothing, not a key without its attempt (PROTOCOL 10).
+        # nothing, not a key without its attempt (PROTOCOL 10). It is inserted only where the
+        # key is free: the statement takes the write lock before it looks, so nobody comes in
+        # between, and a refused claim leaves no page to write and to sync.
         self._bound_caller(wait)
-        self.change("claim_attempt", params)
-        inserted = self.change("claim", params) == 1
-        if not inserted:
-            self.change("unclaim_attempt", params)
+        inserted = self.change("claim_attempt", params) == 1 and self.change("claim", params) == 1
         return Claimed(inserted, host_clock_us())
