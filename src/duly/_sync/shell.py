@@ -275,7 +275,9 @@ class Shell:
         session.begin(SETTLE_S)
         row = self._account.ended(session, Outcome.TORN, op.error, ErrorOrigin.HANDLER)
         session.hold_torn(row)
-        session.change("record_attempt", row)
+        # A first try may have landed although its answer was lost.
+        if not session.run("attempt_is_recorded", row):
+            session.change("record_attempt", row)
         session.commit(SETTLE_S)
 
     def _settle_corrected(self) -> bool:
