@@ -175,7 +175,7 @@ MUTANTS = [
         file="_db/sessions/pymysql_driver.py",
         old="return Transaction.REFUSED if self.contention else Transaction.ENDED",
         new="return Transaction.OPEN",
-        killer=KILLERS + "test_implicit_commit_by_the_handler_on_mariadb_is_torn[mariadb]",
+        killer=KILLERS + "test_commit_inside_a_block_on_mariadb_is_torn[mariadb]",
     ),
     Mutant(
         name="torn-row-not-held",
@@ -281,12 +281,12 @@ MUTANTS = [
     ),
     Mutant(
         name="horizon-read-without-the-guard-by-a-caller",
-        rule="The same at an older snapshot, where MariaDB's claim waits for the deletion.",
+        rule="MariaDB: a horizon that is not there yet cannot be locked; the guard can.",
         file="_core/protocol.py",
         old="    yield LockGuard()\n    horizon_us: int | None = yield ReadHorizon()\n",
         new="    horizon_us: int | None = yield ReadHorizon()\n",
-        killer=AGAINST + "test_prune_held_between_two_statements_while_a_caller_passes"
-        "[mariadb-never-pruned-before-READ COMMITTED]",
+        killer=AGAINST + "test_caller_held_between_two_statements_while_a_prune_passes"
+        "[mariadb-never-pruned-READ COMMITTED]",
     ),
     Mutant(
         name="horizon-read-before-the-guard",

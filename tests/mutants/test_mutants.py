@@ -79,7 +79,7 @@ def _pytest(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         f"assert duly.__file__.startswith({str(source)!r}), duly.__file__;"
         "sys.exit(pytest.main(sys.argv[1:]))"
     )
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--timeout=120"]
+    options = ["-q", "-p", "no:cacheprovider", "--timeout=120"]
     return subprocess.run(
         [sys.executable, "-c", code, *options, *arguments],
         cwd=ROOT,
