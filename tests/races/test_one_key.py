@@ -82,7 +82,7 @@ def _race_of_eight(bank: Bank, count: int) -> None:
     bank.app().history(JOB)  # on SQLite it brings the side files' duplicates in
     counted = bank.value("SELECT SUM(times) FROM duly_duplicate")
     # In SQLite's side files evidence may be doubled; an effect may not.
-    assert counted >= 7 * count if bank.name == "sqlite" else counted == 7 * count
+    assert counted == 7 * count
     assert bank.value("SELECT COUNT(*) FROM duly_attempt") == count
 
 
