@@ -248,12 +248,17 @@ def _hold_torn(error: BaseException | None) -> Ops:
     """The handler lost our transaction: let a torn row hold the key (PROTOCOL 9)."""
     yield Rollback()
     tries = 0
+    interrupted: BaseException | None = None
     while True:
         try:
             yield HoldTorn(error)
-            return Report(Outcome.TORN, error=error)
-        except Interrupted:
-            raise
+            return Report(Outcome.TORN, error=error, interrupted=interrupted)
+        except Interrupted as fault:
+            if interrupted is not None:
+                raise
+            interrupted = fault.cause  # once: the key must be held before the signal is obeyed
+            yield Rollback()
+            yield Reconnect()
         except Fault as fault:
             yield Rollback()
             if not (yield from _another_try(fault, tries, settling=True)):

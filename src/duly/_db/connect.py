@@ -17,6 +17,7 @@ import sqlalchemy
 from sqlalchemy.engine import URL, Engine, make_url
 
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
+from duly._db.sessions.base import HANDLER_WAIT_S
 from duly._db.sessions.choose import make_session
 from duly._db.translate import public_error
 from duly.errors import (
@@ -274,6 +275,10 @@ def _make_engine(url: URL) -> Engine:
         # MariaDB's default pool reset would send a ROLLBACK after every commit of ours;
         # a lease is only given back with no transaction open.
         options["pool_reset_on_return"] = None
+        # Its default lets a handler's statement wait 50 s for a row.
+        if "init_command" not in url.query:
+            bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
+            options["connect_args"] = {"init_command": bound}
     try:
         return sqlalchemy.create_engine(url, **options)
     except ModuleNotFoundError as error:

@@ -159,7 +159,8 @@ class App:
             partition: Free text, at most 200 code points.
             payload: Instead of the job's own.
             wait: How long to wait for a rival or a contended database, a timedelta or
-                seconds. It does not bound the handler.
+                seconds. It does not bound the handler; a lock wait of one statement of the
+                handler's ends after 10 s, and is then contention.
             off_schedule: *at* need not be one of the job's nominal times.
             early: *at* may lie in the future.
 

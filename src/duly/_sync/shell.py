@@ -153,6 +153,9 @@ class Shell:
         finally:
             if isinstance(op, _WAITING):
                 self._spend(op, time.monotonic() - began)
+        if isinstance(reply, ops.Raised) and reply.contention:
+            # The handler waited for others until the database gave up: that was waiting too.
+            self._spend(op, time.monotonic() - began)
         if self._probe is not None:
             self._probe("after", op, self)
         return reply

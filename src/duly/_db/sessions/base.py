@@ -23,6 +23,9 @@ from duly.errors import InvariantBroken, UsageError
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
 
+HANDLER_WAIT_S = 10.0
+"""The longest wait for a lock of one statement of a handler's, in seconds."""
+
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
 

@@ -15,7 +15,14 @@ from psycopg.rows import tuple_row
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
-from duly._db.sessions.base import Params, Session, allow_ends, guard_missing, refuse_ends
+from duly._db.sessions.base import (
+    HANDLER_WAIT_S,
+    Params,
+    Session,
+    allow_ends,
+    guard_missing,
+    refuse_ends,
+)
 from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
@@ -63,7 +70,8 @@ class PsycopgSession(Session):
         self.raw.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def claim(self, params: Params, wait: float) -> Claimed:
-        rows = self.run("claim", {**params, **self.bounds(wait)})
+        handler_wait = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
+        rows = self.run("claim", {**params, **self.bounds(wait), **handler_wait})
         self._claimed = params
         return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
 

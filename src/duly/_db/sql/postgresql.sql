@@ -1,15 +1,16 @@
 -- What PostgreSQL needs otherwise.
 
 -- name: claim
--- differs: the wait's bound is set inside the statement, so it costs no round trip; the
--- clock is read after the wait (PROTOCOL 16).
+-- differs: the wait's bound is set inside the statement, so it costs no round trip, and so is
+-- the bound of the handler's own waits, once the row is in; the clock is read after the wait
+-- (PROTOCOL 16).
 WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us)
 SELECT :job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now}
 FROM bound
 ON CONFLICT DO NOTHING
-RETURNING {now}
+RETURNING {now}, set_config('lock_timeout', :handler_wait_ms, true)
 
 -- name: claim_in_caller
 -- differs: occurrence and attempt in one statement, so that SET CONSTRAINTS ALL IMMEDIATE
