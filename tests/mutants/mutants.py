@@ -75,10 +75,10 @@ MUTANTS = [
         name="select-then-insert",
         rule="The unique key decides, never a reading before the insert.",
         file="_db/sql/postgresql.sql",
-        old="FROM bound\nON CONFLICT DO NOTHING\nRETURNING {now}\n",
+        old="FROM bound\nON CONFLICT DO NOTHING\nRETURNING {now}",
         new="FROM bound\nWHERE NOT EXISTS (SELECT 1 FROM duly_occurrence AS o WHERE o.job = :job\n"
         "  AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key\n"
-        "  AND o.correction = :correction)\nRETURNING {now}\n",
+        "  AND o.correction = :correction)\nRETURNING {now}",
         killer=KILLERS
         + "test_rival_of_an_attempt_under_way_is_a_duplicate_and_no_error[postgresql]",
     ),
