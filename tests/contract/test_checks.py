@@ -66,12 +66,12 @@ def sql(database: Database, *statements: str) -> None:
 # ----------------------------------------------------------------------------- reaching it
 
 
-def test_wrong_password_is_refused_and_none_is_shown(server_bank: Bank) -> None:
+def test_wrong_password_is_an_operators_error_that_shows_none(server_bank: Bank) -> None:
     """The message names the user and the database, and no password, wrong or right."""
     secret = "n0t-the-passw0rd"
     url = make_url(server_bank.url).set(password=secret)
 
-    with pytest.raises(duly.DulyError) as caught:
+    with pytest.raises(duly.AccessDenied) as caught:
         run(url)
 
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value.details)
@@ -229,7 +229,7 @@ def test_ledger_in_another_schema_is_refused_unless_it_is_named(postgres: Postgr
     postgres.drop(url)
 
 
-@pytest.mark.parametrize("schema", ["Ledger of ours", 'quo"te', "back`tick", "Ünïcode"])
+@pytest.mark.parametrize("schema", ["Ledger of ours", 'quo"te', "per%cent", "back`tick", "Ünïcode"])
 def test_ledger_in_a_named_schema_is_used_whatever_its_name(
     postgres: PostgresServer, mariadb: MariaDBServer, schema: str
 ) -> None:

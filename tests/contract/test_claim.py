@@ -9,8 +9,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pymysql
 import pytest
 import sqlalchemy
+from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 import duly
@@ -442,6 +444,43 @@ def test_claim_through_a_subclass_of_a_drivers_connection_is_served(sqlite_bank:
         assert duly.claim(connection, sqlite_bank.occurrence()).is_new
         connection.commit()
     assert sqlite_bank.outcomes == ["applied"]
+
+
+# --------------------------------------------------------------------- how a caller reads rows
+
+
+def test_claim_reads_rows_in_its_own_way(bank: Bank) -> None:
+    """Whatever rows look like on the caller's connection, a claim understands its own."""
+    connection = _with_named_rows(bank)
+    first = duly.claim(connection, bank.occurrence())
+    again = duly.claim(connection, bank.occurrence())
+    connection.commit()
+    assert first.is_new
+    assert again.attempt_id == first.attempt_id
+
+
+def _with_named_rows(bank: Bank) -> Any:
+    connection = bank.connect()
+    match bank.name:
+        case "sqlite":
+            connection.row_factory = lambda cursor, row: {
+                column[0]: value for column, value in zip(cursor.description, row, strict=True)
+            }
+        case "postgresql":
+            connection.row_factory = dict_row
+        case _:
+            connection.cursorclass = pymysql.cursors.DictCursor
+    return connection
+
+
+def test_claim_where_text_is_read_as_bytes_understands_its_own(sqlite_bank: Bank) -> None:
+    """A caller that reads text as bytes still gets a duplicate."""
+    connection = sqlite_bank.connect()
+    connection.text_factory = bytes
+    first = duly.claim(connection, sqlite_bank.occurrence())
+    again = duly.claim(connection, sqlite_bank.occurrence())
+    assert again.attempt_id == first.attempt_id
+    assert connection.text_factory is bytes
 
 
 def test_claim_in_a_nested_sqlalchemy_transaction_commits_with_the_outer(bank: Bank) -> None:

@@ -298,8 +298,15 @@ def test_e12_second_process_that_overlaps_the_first_waits_and_is_a_duplicate(ban
     assert bank.units == UNITS
 
 
-@pytest.mark.parametrize("op", ["Begin", "Claim", "CallHandler", "Seal", "Commit"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("when", "op"),
+    [
+        ("after", "Claim"),
+        ("after", "CallHandler"),
+        ("after", "Seal"),
+        ("after", "Commit"),
+    ],
+)
 def test_e15_process_that_dies_at_any_statement_leaves_all_or_nothing(
     bank: Bank, op: str, when: str
 ) -> None:

@@ -7,6 +7,7 @@ Either way a second start never makes a second effect silently.
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from tests.contract.bank import DRIVER_ERRORS, OLD, UNITS, Bank, execute
 from tests.servers.database import DATABASES
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
 
     from tests.contract.bank import Ledger
@@ -309,6 +309,41 @@ def _by_driver(*statements: str) -> Callable[[duly.Run, Bank], None]:
     return handler
 
 
+def _past_duly(*statements: str) -> Callable[[duly.Run, Bank], None]:
+    """The same, unseen: on MariaDB, whose driver is watched, inside of procedures."""
+
+    def handler(run: duly.Run, bank: Bank) -> None:
+        run.execute(bank.credit())
+        for number, statement in enumerate(statements):
+            text = statement.format(credit=bank.credit(), account=bank.account)
+            if bank.name == "mariadb":
+                bank.run(f"CREATE PROCEDURE hidden_{bank.account}_{number}() {text}")
+                text = f"CALL hidden_{bank.account}_{number}()"
+            execute(raw(run), text)
+
+    return handler
+
+
+@_desks("mariadb")
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["COMMIT"],
+        ["ROLLBACK"],
+        ["BEGIN"],
+        ["CREATE TABLE made_{account} (id INTEGER)"],
+        ["SET autocommit = 1"],
+        ["ROLLBACK", "{credit}", "COMMIT"],
+    ],
+    ids=" then ".join,
+)
+def test_driver_on_mariadb_is_denied_every_end_that_its_text_shows(
+    desk: Desk, statements: list[str]
+) -> None:
+    """The driver's own cursors refuse what they can read, so nothing landed."""
+    assert_failed(desk, desk.run(_by_driver(*statements)))
+
+
 @_desks("sqlite")
 @pytest.mark.parametrize(
     "statements",
@@ -377,9 +412,9 @@ def test_commit_whose_refusal_is_hidden_on_postgresql_is_torn(desk: Desk) -> Non
     ],
     ids=lambda value: " then ".join(value) if isinstance(value, list) else "",
 )
-def test_rollback_by_the_driver_is_torn(desk: Desk, statements: list[str], landed: int) -> None:
+def test_rollback_past_duly_is_torn(desk: Desk, statements: list[str], landed: int) -> None:
     """A lost transaction is found by the seal; what the handler committed itself stays its own."""
-    assert_torn(desk, desk.run(_by_driver(*statements)), landed=landed)
+    assert_torn(desk, desk.run(_past_duly(*statements)), landed=landed)
 
 
 @_desks("postgresql", "mariadb")
@@ -387,7 +422,7 @@ def test_e11_handler_that_replaces_the_transaction_and_then_fails_is_torn(desk: 
     """A partial effect that was committed is not recorded as a mere failure."""
 
     def handler(run: duly.Run, bank: Bank) -> None:
-        _by_driver("ROLLBACK", "{credit}", "COMMIT")(run, bank)
+        _past_duly("ROLLBACK", "{credit}", "COMMIT")(run, bank)
         raise ValueError("after my own commit")
 
     assert_torn(desk, desk.run(handler), landed=UNITS)
@@ -399,32 +434,19 @@ def test_e11_handler_that_replaces_the_transaction_and_then_fails_is_torn(desk: 
     [
         ["COMMIT"],
         ["COMMIT AND CHAIN"],
-        ["BEGIN"],
+        ["START TRANSACTION"],
         ["CREATE TABLE made_{account} (id INTEGER)"],
         ["ALTER TABLE emptied COMMENT = 'y'"],
         ["TRUNCATE TABLE emptied"],
-        ["SET @x = 1, autocommit = 1"],
+        ["SET autocommit = 1"],
     ],
     ids=" then ".join,
 )
-def test_commit_by_the_driver_on_mariadb_is_torn(
+def test_commit_past_duly_on_mariadb_is_torn(
     desk: Desk, emptied: None, statements: list[str]
 ) -> None:
     """An explicit or implicit commit landed the effect: the key is held, never free."""
-    assert_torn(desk, desk.run(_by_driver(*statements)), landed=UNITS)
-
-
-@_desks("mariadb")
-def test_commit_inside_a_procedure_on_mariadb_is_torn(desk: Desk) -> None:
-    """What no text shows is found all the same."""
-    desk.bank.run("CREATE OR REPLACE PROCEDURE ends_it() COMMIT")
-    desk.bank.run(f"CREATE OR REPLACE PROCEDURE ends_it_{desk.bank.account}() BEGIN COMMIT; END")
-
-    def handler(run: duly.Run, bank: Bank) -> None:
-        run.execute(bank.credit())
-        run.execute(f"CALL ends_it_{bank.account}()")
-
-    assert_torn(desk, desk.run(handler), landed=UNITS)
+    assert_torn(desk, desk.run(_past_duly(*statements)), landed=UNITS)
 
 
 @_desks("mariadb")
@@ -432,7 +454,7 @@ def test_commit_then_failure_on_mariadb_is_torn(desk: Desk) -> None:
     """A handler that raises after its commit has not merely failed."""
 
     def handler(run: duly.Run, bank: Bank) -> None:
-        _by_driver("COMMIT")(run, bank)
+        _past_duly("COMMIT")(run, bank)
         raise ValueError("after my own commit")
 
     assert_torn(desk, desk.run(handler), landed=UNITS)
@@ -595,6 +617,44 @@ def test_e10_error_that_undoes_only_its_statement_may_be_hidden(desk: Desk) -> N
     assert_applied(desk, desk.run(handler))
 
 
+AGAIN = "WITH one AS (SELECT 1) UPDATE balance SET units = units + 10 WHERE id = {account}"
+
+
+@_desks("sqlite")
+@pytest.mark.parametrize("then", ["returns", "raises"])
+def test_prepared_statement_after_a_hidden_automatic_rollback_on_sqlite_is_held(
+    desk: Desk, then: str
+) -> None:
+    """A statement prepared in our transaction and run after its end is not lost from sight.
+
+    The driver begins nothing for it and the authorizer is not asked again: if it landed, the
+    key is held as torn, also where the handler then fails.
+    """
+
+    def handler(run: duly.Run, bank: Bank) -> None:
+        again = AGAIN.format(account=bank.account)
+        execute(raw(run), again)
+        error: Exception | None = None
+        try:
+            execute(
+                raw(run),
+                f"INSERT OR ROLLBACK INTO balance (id, units) VALUES ({bank.account}, 1)",
+            )
+        except sqlite3.Error as caught:
+            error = caught
+        with suppress(sqlite3.Error):
+            execute(raw(run), again)
+        if then == "raises":
+            assert error is not None
+            raise error
+
+    ended = desk.run(handler)
+    if desk.bank.units:
+        assert_torn(desk, ended, landed=UNITS)
+    else:
+        assert isinstance(ended, duly.TransactionEnded | sqlite3.Error)
+
+
 @_desks("sqlite")
 def test_connection_closed_by_the_handler_on_sqlite_lands_nothing(desk: Desk) -> None:
     """sqlite3's own close cannot be refused: it undoes all, and duly says what happened."""
@@ -684,22 +744,36 @@ def test_statement_after_a_hidden_deadlock_on_mariadb_is_refused(desk: Desk) -> 
 
 
 @_desks("mariadb")
-def test_deadlock_hidden_past_duly_on_mariadb_is_torn_and_lands_nothing(desk: Desk) -> None:
-    """On the driver's cursor duly cannot see it: what follows is rolled back, the key held."""
+@pytest.mark.parametrize("then", ["returns", "raises"])
+def test_deadlock_hidden_on_the_drivers_cursor_is_tried_again(desk: Desk, then: str) -> None:
+    """Nothing more is done in a transaction that MariaDB has ended, whatever the handler tries."""
     deadlock = Deadlock(desk.bank)
+    refused: list[str] = []
 
     def handler(run: duly.Run, bank: Bank) -> None:
         execute(raw(run), bank.credit())
-        with suppress(*DRIVER_ERRORS):
+        try:
             deadlock.lose(lambda text: execute(raw(run), text))
-        execute(raw(run), bank.credit(500))
+        except DRIVER_ERRORS:
+            for text in (bank.credit(500), "COMMIT"):
+                try:
+                    execute(raw(run), text)
+                except duly.UsageError as error:
+                    refused.append(str(error))
+            if then == "raises":
+                raise
 
-    assert_torn(desk, desk.run(handler), landed=0)
+    assert_applied(desk, desk.run(handler))
+    assert len(refused) == 2
+    assert deadlock.times == 2
 
 
 @_desks("mariadb")
-def test_lock_wait_timeout_hidden_on_mariadb_never_commits_half(desk: Desk) -> None:
-    """1205 undoes one statement only: the attempt is made again as a whole, and complete."""
+@pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "raised"])
+def test_lock_wait_timeout_in_the_handler_on_mariadb_commits_what_the_handler_wants(
+    desk: Desk, *, hidden: bool
+) -> None:
+    """1205 undoes one statement: raised, all is tried again; hidden, the rest is kept."""
     rival = desk.bank.connect()
     other = desk.bank.account + 1_000_000
     desk.bank.run(f"INSERT INTO balance (id, units) VALUES ({other}, 0)")
@@ -710,13 +784,17 @@ def test_lock_wait_timeout_hidden_on_mariadb_never_commits_half(desk: Desk) -> N
         tries.append(1)
         run.execute(bank.credit())
         run.execute("SET innodb_lock_wait_timeout = 1")
-        with suppress(sqlalchemy.exc.OperationalError):
+        try:
             run.execute(f"UPDATE balance SET units = units + 1 WHERE id = {other}")
-        rival.rollback()
+        except sqlalchemy.exc.OperationalError:
+            rival.rollback()
+            if not hidden:
+                raise
 
     assert_applied(desk, desk.run(handler))
-    assert len(tries) == 2
-    assert desk.bank.run(f"SELECT units FROM balance WHERE id = {other}") == [(1,)]
+    assert len(tries) == (1 if hidden else 2)
+    changed = 0 if hidden else 1
+    assert desk.bank.run(f"SELECT units FROM balance WHERE id = {other}") == [(changed,)]
 
 
 # ------------------------------------------------------------------------- storage and results

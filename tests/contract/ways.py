@@ -124,6 +124,24 @@ def _app_on_url(bank: Bank) -> Door:
     return AppDoor(bank, bank.app())
 
 
+def explicit_begin(engine: sqlalchemy.Engine) -> sqlalchemy.Engine:
+    """SQLAlchemy's own recipe for SQLite: the driver begins nothing, an event says BEGIN."""
+
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def _connected(raw: Any, _record: Any) -> None:
+        raw.isolation_level = None
+
+    @sqlalchemy.event.listens_for(engine, "begin")
+    def _begun(connection: sqlalchemy.Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _app_explicit_begin(bank: Bank) -> Door:
+    return AppDoor(bank, bank.app(explicit_begin(bank.engine())))
+
+
 # -------------------------------------------------------------------- the caller's transaction
 
 
@@ -219,6 +237,7 @@ WAYS = (
     Way("app-url", _app_on_url, own=True),
     Way("app-engine", _app(), own=True),
     Way("app-autocommit-engine", _app(isolation_level="AUTOCOMMIT"), own=True),
+    Way("app-explicit-begin-engine", _app_explicit_begin, own=True, databases=("sqlite",)),
     Way("app-nullpool-engine", _app(poolclass=NullPool), own=True),
     Way("app-one-connection-engine", _app(pool_size=1, max_overflow=0), own=True),
     Way("claim-driver", _driver, own=False),
