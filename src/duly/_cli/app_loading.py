@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._cli.exits import AppInvalid, one_line
 from duly._cli.stopping import Stopped
+from duly._core import wording
 from duly.errors import DulyError, UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _broken(name: str, error: BaseException) -> AppInvalid:
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename:
         place = ""  # its own text says where
-    said = one_line(f"{type(error).__name__}: {error}")
+    said = one_line(f"{type(error).__name__}: {wording.said(error)}")
     return AppInvalid(f"the module {name!r} cannot be imported: {said}{place}; --debug shows more")
 
 

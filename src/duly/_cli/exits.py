@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from duly._cli.reader import ReaderLeft
 from duly._core.redact import redact
+from duly._core.wording import said
 from duly.errors import DulyError, InvariantBroken, OperatorError, TransientError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class HandlerFailed(Exception):
 
     def __init__(self, cause: BaseException, *, key: str, attempt_id: str) -> None:
         name = type(cause).__name__
-        words = f"{name}: {cause}" if str(cause) else name
+        words = f"{name}: {said(cause)}" if said(cause) else name
         super().__init__(
             f"the handler failed, and its work was rolled back: {words[:1_500]}"
             f" (duly explain '{key}')"
@@ -121,7 +123,7 @@ def ending_of(error: BaseException) -> Ending:
     return _click_ending(error) or Ending(
         INTERNAL,
         "internal",
-        f"internal: {type(error).__name__}: {error} (use --debug to see where)",
+        f"internal: {type(error).__name__}: {said(error)} (use --debug to see where)",
         {"type": type(error).__name__},
     )
 
@@ -131,11 +133,11 @@ def _stopped(error: BaseException, number: int) -> Ending:
 
     name = stopping.name_of(number)
     details: dict[str, Any] = {"signal": number}
-    said = f"stopped by {name}"
+    words = f"stopped by {name}"
     if isinstance(error, stopping.AttemptStopped):
-        said += f": {error}"
+        words += f": {error}"
         details |= {"fate": error.fate, "key": error.key}
-    return Ending(128 + number, "stopped", said, details, kind="stop")
+    return Ending(128 + number, "stopped", words, details, kind="stop")
 
 
 def _click_ending(error: BaseException) -> Ending | None:
@@ -154,22 +156,14 @@ def _quiet_code(error: BaseException) -> int | None:
     """The code of what is no error: a reader that left, a prompt that was left."""
     import click
 
-    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-        return _reader_left()
-    if isinstance(error, SystemExit) and error.code == 1 and error.__cause__ is None:
-        # Click answers a broken pipe with sys.exit(1), which duly itself never says: a handler's
-        # own exit comes as HandlerFailed.
-        return _reader_left()
+    if isinstance(error, ReaderLeft):
+        from duly._cli.output import give_up_stdout
+
+        give_up_stdout()
+        return OK
     if isinstance(error, click.exceptions.Abort):
         return 130
     return None
-
-
-def _reader_left() -> int:
-    from duly._cli.output import give_up_stdout
-
-    give_up_stdout()
-    return OK
 
 
 def _trace(error: BaseException, settings: Settings) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from duly._cli import stopping
+from duly._cli.reader import Reader
 from duly._cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,21 +29,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     settings = Settings(json="--json" in _before_dashes(given), debug="--debug" in given)
     with stopping.listening():
+        stdout = sys.stdout
         try:
             _print_anything()
-            from duly._cli.group import cli
-
-            code = cli.main(given, prog_name="duly", standalone_mode=False, obj=settings)
+            sys.stdout = cast("Any", Reader(stdout))
+            code = _invoke(given, settings)
             sys.stdout.flush()
-            return code if isinstance(code, int) else 0
+            return code
         except BaseException as error:
             from duly._cli import exits
 
             return exits.report(error, settings)
         finally:
+            sys.stdout = stdout
             for app in settings.opened:
                 with suppress(Exception):  # the command has ended; this must not change how
                     app.close()
+
+
+def _invoke(given: list[str], settings: Settings) -> int:
+    """Run the command, without Click's own ending: it takes any broken pipe for stdout's."""
+    from click.exceptions import Exit
+
+    from duly._cli.group import cli
+
+    try:
+        with cli.make_context("duly", given, obj=settings) as context:
+            code = cli.invoke(context)
+    except Exit as ended:
+        return ended.exit_code
+    return code if isinstance(code, int) else 0
 
 
 def _before_dashes(arguments: list[str]) -> list[str]:

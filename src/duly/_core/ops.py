@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from duly._core.wording import said
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -251,7 +253,7 @@ class Fault(Exception):
     """Thrown into a protocol where a reply was expected."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
+        super().__init__(said(cause))
         self.cause = cause
 
 

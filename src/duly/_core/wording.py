@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Final
 
-__all__ = ["shown"]
+__all__ = ["said", "shown"]
 
 SHOWN_MAX: Final = 60
 
@@ -39,3 +39,11 @@ def shown(value: object, *, limit: int = SHOWN_MAX) -> str:
         case _:
             line = f"a value of type {type(value).__name__}"
     return line
+
+
+def said(error: BaseException) -> str:
+    """An error's own words; a class of the user's may fail to say any."""
+    try:
+        return str(error)
+    except Exception:
+        return f"({type(error).__name__}, whose text cannot be read)"

@@ -94,7 +94,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(cause))
         yield cause
-        todo.append(getattr(cause, "orig", None))
+        wrapped = getattr(cause, "orig", None)
+        todo.append(wrapped if isinstance(wrapped, BaseException) else None)
         todo.append(cause.__cause__)
 
 

@@ -7,6 +7,7 @@ own, and it is raised as it came.
 from __future__ import annotations
 
 from duly._core.redact import redact
+from duly._core.wording import said
 from duly._db.dialects import Dialect, ErrorKind
 from duly.errors import (
     AccessDenied,
@@ -21,9 +22,10 @@ from duly.errors import (
 
 def first_line(error: BaseException) -> str:
     """The driver's own words, one line, without secrets."""
-    cause = getattr(error, "orig", None) or error
+    wrapped = getattr(error, "orig", None)
+    cause = wrapped if isinstance(wrapped, BaseException) else error
     args = cause.args
-    text = str(args[1]) if len(args) > 1 and isinstance(args[0], int) else str(cause)
+    text = str(args[1]) if len(args) > 1 and isinstance(args[0], int) else said(cause)
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     return redact(lines[0] if lines else type(cause).__name__)[:300]
 
@@ -36,35 +38,35 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
     """
     if isinstance(error, DulyError):
         return None  # it has its words
-    said = first_line(error)
+    words = first_line(error)
     match dialect.classify(error):
         case ErrorKind.LOST:
             return ConnectionLost(
-                f"{where} cannot be reached ({said}): nothing was done; check that it runs and"
+                f"{where} cannot be reached ({words}): nothing was done; check that it runs and"
                 " try again",
                 where=where,
             )
         case ErrorKind.DENIED:
             return AccessDenied(
-                f"{where} refused ({said}): check the user, the password and its rights",
+                f"{where} refused ({words}): check the user, the password and its rights",
                 where=where,
             )
         case ErrorKind.READ_ONLY:
             return DatabaseReadOnly(
-                f"{where} is read-only ({said}): run on the primary, or with a role or file"
+                f"{where} is read-only ({words}): run on the primary, or with a role or file"
                 " permission that may write",
                 where=where,
             )
         case ErrorKind.NO_DATABASE:
             return DatabaseNotFound(
-                f"{where} cannot be opened ({said}): check the name in the URL", where=where
+                f"{where} cannot be opened ({words}): check the name in the URL", where=where
             )
         case ErrorKind.NO_TABLE:
             return SchemaMissing(
-                f"{where} has no tables of duly's ({said}): run `duly init`, or give schema=",
+                f"{where} has no tables of duly's ({words}): run `duly init`, or give schema=",
                 where=where,
             )
         case ErrorKind.CONTENTION:
-            return Busy(f"{where} is busy ({said}): try again", where=where)
+            return Busy(f"{where} is busy ({words}): try again", where=where)
         case _:
             return None

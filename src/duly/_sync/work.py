@@ -12,6 +12,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duly._core import wording
 from duly._core.redact import redact
 from duly._db.sessions.base import Session, host_clock_us, key_params
 from duly._sync.markers import Marker
@@ -104,7 +105,7 @@ class Account:
         if error is not None:
             kind = type(error).__qualname__[:200]
             # Cut with a margin first, so that a secret is either whole or gone.
-            said = self._clean(str(error)[: 2 * MESSAGE_MAX])[:MESSAGE_MAX]
+            said = self._clean(wording.said(error)[: 2 * MESSAGE_MAX])[:MESSAGE_MAX]
             # The end names the error; a bound may cost the middle.
             lines = "".join(traceback.format_exception(error))[-2 * TRACEBACK_MAX :]
             trace = self._clean(lines)[-TRACEBACK_MAX:]
