@@ -201,3 +201,26 @@ def test_json_output_is_ascii(file_bank: Bank, duly: Duly) -> None:
     ended = duly("--app", file_bank.app, "run", "broken", "--partition", "ü", "--json")
     assert ended.err.isascii()
     assert json.loads(ended.err)["key"].endswith(":%C3%BC")
+
+
+BROKEN_PIPES = {
+    "pipes": "raise BrokenPipeError(32, 'of the handler\\'s own')",
+    "mute": "raise type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})()",
+    "wrapper": "raise type('Wrapper', (Exception,), {'orig': 'no exception'})('wrapped text')",
+}
+
+
+@pytest.mark.parametrize("job", sorted(BROKEN_PIPES))
+def test_handler_with_an_odd_error_has_failed_and_exits_1(
+    file_bank: Bank, duly: Duly, tmp_path: Path, job: str
+) -> None:
+    """Only our own stdout's broken pipe is quiet; an error that cannot speak is one all the same."""
+    text = (
+        f"import duly\napp = duly.App({file_bank.url!r})\n\n@app.job({job!r})\ndef handler(run):\n"
+    )
+    (tmp_path / f"jobs_{job}.py").write_text(f"{text}    {BROKEN_PIPES[job]}\n")
+    line = ["--app", f"jobs_{job}:app", "run", job, "--at", DAY]
+    ended = duly(*line)
+    assert (ended.code, ended.err.count("\n")) == (1, 1), ended
+    history = duly("--database", file_bank.url, "history", job, "--json").json
+    assert [attempt["outcome"] for attempt in history["attempts"]] == ["failed"]

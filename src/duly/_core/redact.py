@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"(?<![\w+.-])([a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@]*):[^\s@/]*(?:@[^\s@/]*)*@")
 _PAIR = re.compile(
-    r"(?i)\b(password|passwd|pwd|secret|token)(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
+    r"(?i)\b(\w{0,30}(?:password|passwd|pwd|secret|token))(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
 )
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option of that name holds a secret."""
+    return _PAIR.fullmatch(f"{name}=x") is not None
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

@@ -16,10 +16,11 @@ from urllib.parse import quote
 import sqlalchemy
 from sqlalchemy.engine import URL, Engine, make_url
 
+from duly._core.redact import is_secret
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.base import HANDLER_WAIT_S
 from duly._db.sessions.choose import make_session
-from duly._db.translate import public_error
+from duly._db.translate import first_line, public_error
 from duly.errors import (
     ConnectionLost,
     DatabaseNotFound,
@@ -46,6 +47,7 @@ _DRIVERS = {
     "sqlite": "sqlite",
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mariadb"}
+_OF_THE_TRANSACTION = {"isolation_level", "postgresql_readonly", "postgresql_deferrable"}
 _SERVED = {"sqlite": ("pysqlite",), "postgresql": ("psycopg",), "mariadb": ("pymysql",)}
 
 
@@ -67,6 +69,11 @@ class Database:
         if isinstance(database, Engine):
             self.engine, self.ours = database, False
             url = database.url
+            if odd := sorted(_OF_THE_TRANSACTION & database.get_execution_options().keys()):
+                raise UsageError(
+                    f"the Engine sets {odd[0]} as an execution option, which SQLAlchemy would apply"
+                    " inside duly's transaction: give it to create_engine() itself"
+                )
         elif isinstance(database, str | URL):
             url = read_url(database)
             self.engine, self.ours = _make_engine(url), True
@@ -79,8 +86,9 @@ class Database:
         self.schema = schema
         self.untested = untested
         self.path = _sqlite_path(url) if self.dialect is SQLITE else None
-        self.where = f"SQLite file {self.path}" if self.path else url.render_as_string()
-        self.secrets = (url.password,) if isinstance(url.password, str) and url.password else ()
+        shown = url.set(query={k: v for k, v in url.query.items() if not is_secret(k)})
+        self.where = f"SQLite file {self.path}" if self.path else shown.render_as_string()
+        self.secrets = _secrets(url)
         self.ledger_id: str | None = None
         self.nontransactional: frozenset[str] = frozenset()
         self._pid = os.getpid()
@@ -103,8 +111,17 @@ class Database:
                 f"no connection of {self.where} became free in the pool ({error.args[0]}):"
                 " raise pool_size, or run fewer attempts at once"
             ) from error
+        except TypeError as error:
+            raise UsageError(
+                f"the driver does not take an option of the URL ({error}): check what follows the"
+                f" '?' in {self.where}"
+            ) from error
         except Exception as error:
             known = public_error(self.dialect, error, self.where)
+            if known is None and self.dialect.classify(error) is ErrorKind.OTHER:
+                known = UsageError(
+                    f"the driver cannot use the URL of {self.where} ({first_line(error)}): check it"
+                )
             raise (known or error) from (error if known else None)
         return Lease(self, fairy)
 
@@ -225,6 +242,14 @@ class Lease:
             self.give_back()
 
 
+def _secrets(url: URL) -> tuple[str, ...]:
+    hidden = [url.password] if isinstance(url.password, str) else []
+    for name, value in url.query.items():
+        if is_secret(name):
+            hidden += [value] if isinstance(value, str) else value
+    return tuple(secret for secret in hidden if secret)
+
+
 def read_url(text: str | URL) -> URL:
     """The URL with the driver that duly uses filled in.
 
@@ -233,7 +258,7 @@ def read_url(text: str | URL) -> URL:
     """
     try:
         url = make_url(text)
-    except sqlalchemy.exc.ArgumentError as error:
+    except (sqlalchemy.exc.ArgumentError, ValueError) as error:
         raise UsageError(
             "the database URL does not parse: write sqlite:///file.db,"
             " postgresql://user@host/database or mariadb://user@host/database"
