@@ -154,7 +154,9 @@ def test_end_of_the_lent_connection_is_refused(desk: Desk, call: str) -> None:
         run.execute(bank.credit())
         REFUSED_CALLS[call](run)
 
-    assert_failed(desk, desk.run(handler))
+    ended = desk.run(handler)
+    assert isinstance(ended, duly.UsageError | sqlalchemy.exc.InvalidRequestError), ended
+    assert_failed(desk, ended)
 
 
 @pytest.mark.parametrize("call", ["commit", "rollback", "close", "invalidate"])

@@ -206,7 +206,7 @@ def test_failure_with_an_endless_traceback_is_recorded_bounded(bank: Bank) -> No
     def handler(run: duly.Run) -> None:
         def deeper(depth: int) -> None:
             if depth == 0:
-                raise TransferRejected("x" * 10_000 + "\udcff the end")
+                raise TransferRejected("x" * 100_000 + "\udcff the end")
             (deeper if depth % 2 else other)(depth - 1)
 
         def other(depth: int) -> None:
