@@ -26,7 +26,7 @@ test: $(VENV)/.stamp-dev servers ## Run the tests on SQLite, PostgreSQL and Mari
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not torture" $(PYTEST_ARGS)
 
 torture: $(VENV)/.stamp-dev servers ## Run the whole matrix, also what is too long for `make test`
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -p tests.torture.report $(PYTEST_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/ruff check .

@@ -214,7 +214,7 @@ BROKEN_PIPES = {
 def test_handler_with_an_odd_error_has_failed_and_exits_1(
     file_bank: Bank, duly: Duly, tmp_path: Path, job: str
 ) -> None:
-    """Only our own stdout's broken pipe is quiet; an error that cannot speak is one all the same."""
+    """Only our own stdout's broken pipe is quiet; an error that cannot speak is one too."""
     text = (
         f"import duly\napp = duly.App({file_bank.url!r})\n\n@app.job({job!r})\ndef handler(run):\n"
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,9 +113,10 @@ class App:
         Raises:
             KeyInvalid, ScheduleInvalid, PayloadInvalid, HandlerInvalid, DuplicateJob
         """
-        zone = zones.load(timezone)
-        made = Cron(schedule, timezone=timezone) if isinstance(schedule, str) else schedule
-        default = canonical(payload)
+        with _naming(name):
+            zone = zones.load(timezone)
+            made = Cron(schedule, timezone=timezone) if isinstance(schedule, str) else schedule
+            default = canonical(payload)
 
         def decorate(handler: Handler) -> Handler:
             job = Job(name, handler, made, zone, default, catch_up)
@@ -176,14 +178,16 @@ class App:
         wait_s = seconds(wait)
         given = found.payload if payload is _UNSET else self._payload(payload)
         self._get_ready()
-        nominal = nominal_time(
-            at,
-            found.schedule,
-            zone=found.zone,
-            now=from_us(host_clock_us()) if at is not None else questions.now(self.database),
-            off_schedule=off_schedule,
-            early=True,
-        )
+        now = from_us(host_clock_us()) if at is not None else questions.now(self.database)
+        with _naming(found.name):
+            nominal = nominal_time(
+                at,
+                found.schedule,
+                zone=found.zone,
+                now=now,
+                off_schedule=off_schedule,
+                early=True,
+            )
         occurrence = Occurrence(found.name, nominal.time, partition)
         request = ops.Request(
             occurrence,
@@ -363,6 +367,15 @@ class App:
             assert report.error is not None
             raise report.error
         raise refusal(request, report, shell.holders) from report.error
+
+
+@contextmanager
+def _naming(job: str) -> Iterator[None]:
+    """Say which job a refusal is about: a module may define many."""
+    try:
+        yield
+    except UsageError as error:
+        raise type(error)(f"job {str(job)[:100]}: {error}", **error.details) from error
 
 
 def _required(text: object, name: str, most: int) -> str:
