@@ -167,7 +167,7 @@ class Bank:
             "SELECT nominal_us, partition_key, correction, id, outcome, started_by, source, host,"
             " pid, started_us, finished_us, result, error_origin, error_type, error_message,"
             f" error_traceback FROM duly_attempt WHERE job = '{self.job}'"
-            " ORDER BY started_us, id, outcome"
+            " ORDER BY id, outcome"
         )
         return [Attempt._make((*row[:3], _uuid(row[3]), *row[4:])) for row in rows]
 
