@@ -292,7 +292,8 @@ def _another_try(fault: Fault, tries: int, *, settling: bool = False) -> Generat
 def _give_up(fault: Contention | Lost) -> Ops:
     """The caller's `wait` is used up."""
     if isinstance(fault, Lost):
-        yield from _evidence(Record(Outcome.FAILED, fault.cause, ErrorOrigin.DATABASE))
+        record = Record(Outcome.FAILED, fault.cause, ErrorOrigin.DATABASE)
+        yield from _evidence(record, tries=1)
         return Report(
             Outcome.FAILED, error=fault.cause, origin=ErrorOrigin.DATABASE, unreachable=True
         )
@@ -300,12 +301,12 @@ def _give_up(fault: Contention | Lost) -> Ops:
     return Report(Outcome.BUSY, error=fault.cause, origin=ErrorOrigin.DATABASE)
 
 
-def _evidence(op: Record | CountDuplicate) -> Generator[Op, Any, None]:
+def _evidence(op: Record | CountDuplicate, tries: int = 2) -> Generator[Op, Any, None]:
     """Write evidence, once more on a new connection if need be.
 
     Evidence that cannot be written changes nothing about the outcome.
     """
-    for _ in range(2):
+    for _ in range(tries):
         try:
             yield op
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sqlalchemy
+from sqlalchemy import event
 from sqlalchemy.engine import URL, Engine, make_url
 
 from duly._core.redact import is_secret
@@ -21,6 +22,7 @@ from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect, Er
 from duly._db.sessions.base import HANDLER_WAIT_S
 from duly._db.sessions.choose import make_session
 from duly._db.translate import first_line, public_error
+from duly._db.watchdog import watchdog
 from duly.errors import (
     ConnectionLost,
     DatabaseNotFound,
@@ -48,6 +50,8 @@ _DRIVERS = {
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mariadb"}
 _OF_THE_TRANSACTION = {"isolation_level", "postgresql_readonly", "postgresql_deferrable"}
+CONNECT_S = 10
+"""How long connecting to a server, or its first answer, may take, in seconds."""
 _SERVED = {"sqlite": ("pysqlite",), "postgresql": ("psycopg",), "mariadb": ("pymysql",)}
 
 
@@ -82,6 +86,7 @@ class Database:
                 f"a database is a URL or a SQLAlchemy Engine, not {type(database).__name__}"
             )
         self.dialect = _dialect_of(self.engine)
+        _check_schema(self.dialect, schema)
         self.explicit_schema = schema
         self.schema = schema
         self.untested = untested
@@ -161,7 +166,8 @@ class Database:
         while True:
             lease = self.connect()
             try:
-                clock_us = lease.session.clock_us()
+                with watchdog.bound(CONNECT_S, lease.session.cut):
+                    clock_us = lease.session.clock_us()
                 lease.session.rollback()
             except Exception as error:
                 lease.discard()
@@ -242,6 +248,15 @@ class Lease:
             self.give_back()
 
 
+def _check_schema(dialect: Dialect, schema: object) -> None:
+    if schema is None:
+        return
+    if dialect is SQLITE:
+        raise UsageError("a SQLite file has no schemas: leave schema= (--schema) out")
+    if not isinstance(schema, str) or not schema or ":" in schema or not schema.isprintable():
+        raise UsageError(f"{str(schema)[:60]!r} cannot be the name of the ledger's schema")
+
+
 def _secrets(url: URL) -> tuple[str, ...]:
     hidden = [url.password] if isinstance(url.password, str) else []
     for name, value in url.query.items():
@@ -301,11 +316,18 @@ def _make_engine(url: URL) -> Engine:
         # a lease is only given back with no transaction open.
         options["pool_reset_on_return"] = None
         # Its default lets a handler's statement wait 50 s for a row.
-        if "init_command" not in url.query:
-            bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
-            options["connect_args"] = {"init_command": bound}
+        # The answer to the first packet is bounded as the connecting is; afterwards a handler's
+        # statement may take its time.
+        bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
+        mine = {"init_command": bound, "read_timeout": CONNECT_S}
+        options["connect_args"] = {k: v for k, v in mine.items() if k not in url.query}
+    elif "connect_timeout" not in url.query:
+        options["connect_args"] = {"connect_timeout": CONNECT_S}
     try:
-        return sqlalchemy.create_engine(url, **options)
+        engine = sqlalchemy.create_engine(url, **options)
+        if "read_timeout" in options.get("connect_args", {}):
+            event.listen(engine, "connect", _unbound_reads)
+        return engine
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(error.name or "")
         if extra is None:
@@ -318,6 +340,10 @@ def _make_engine(url: URL) -> Engine:
         ) from error
     except sqlalchemy.exc.NoSuchModuleError as error:
         raise UnsupportedDatabase(f"no such driver: {url.drivername}") from error
+
+
+def _unbound_reads(raw: Any, _record: Any) -> None:
+    raw._read_timeout = None  # noqa: SLF001 - PyMySQL takes it with the connecting only
 
 
 class SqliteConnection(sqlite3.Connection):

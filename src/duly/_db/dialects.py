@@ -85,7 +85,10 @@ class Dialect:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, then what a wrapper says it wraps, then what it was raised from."""
+    """The error, then what a wrapper of the driver's errors wraps.
+
+    What a handler raises `from` a driver's error is the handler's own.
+    """
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -94,9 +97,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(cause))
         yield cause
-        wrapped = getattr(cause, "orig", None)
-        todo.append(wrapped if isinstance(wrapped, BaseException) else None)
-        todo.append(cause.__cause__)
+        module = type(cause).__module__
+        if module.startswith("sqlalchemy."):
+            wrapped = getattr(cause, "orig", None)
+            todo.append(wrapped if isinstance(wrapped, BaseException) else None)
+        elif module.startswith("django.db"):
+            todo.append(cause.__cause__)
 
 
 def _constraint(error: BaseException) -> str | None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from duly._db.sessions.sqlite_driver import SqliteSession
 
 _schemas: weakref.WeakKeyDictionary[Any, dict[str | None, str]] = weakref.WeakKeyDictionary()
+WAIT_MAX = 604_800
 _checked_files: set[tuple[int, int, int]] = set()
 
 
@@ -153,11 +154,13 @@ def seconds(wait: object) -> float:
     """A wait in seconds.
 
     Raises:
-        UsageError: It is negative, or no duration.
+        UsageError: It is negative, longer than a week, or no duration.
     """
     value = wait.total_seconds() if isinstance(wait, timedelta) else wait
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UsageError(f"wait={wait!r} is not a duration: give a timedelta, or seconds from 0 on")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= WAIT_MAX:
+        raise UsageError(
+            f"{wait!r} is no wait: give a timedelta or seconds, from 0 to {WAIT_MAX} (a week)"
+        )
     return float(value)
 
 
@@ -256,8 +259,8 @@ def open_session(connection: Any, schema: str | None) -> Session:
 
 
 def _driver_connection(connection: Any) -> Any:
-    module = type(connection).__module__.split(".")[0]
-    if module != "sqlalchemy" and not hasattr(connection, "get_bind"):
+    modules = {kind.__module__.split(".")[0] for kind in type(connection).__mro__}
+    if "sqlalchemy" not in modules:
         return connection
     from sqlalchemy import Connection
     from sqlalchemy.orm import Session as OrmSession

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core.instants import format_instant, from_us
 from duly._core.states import Disposition, Outcome
+from duly._db.translate import first_line
 from duly.errors import (
     AlreadySettled,
     Busy,
@@ -78,8 +79,8 @@ def refusal(request: ops.Request, report: ops.Report, holders: Sequence[Marker] 
             return _torn(key, report)
         case Outcome.FAILED:
             return ConnectionLost(
-                f"{key}: the database went away ({report.error}); nothing was committed, so run it"
-                " again",
+                f"{key}: the database went away ({_words(report)}); nothing was committed, so run"
+                " it again",
                 key=key,
             )
         case None if report.not_due_us is not None:
@@ -122,6 +123,10 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
         disposition=standing.disposition.value,
         attempt_id=str(standing.attempt_id) if standing.attempt_id else None,
     )
+
+
+def _words(report: ops.Report) -> str:
+    return first_line(report.error) if report.error is not None else "no answer"
 
 
 def _conflict(key: str, request: ops.Request, standing: ops.Standing | None) -> DulyError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,8 @@ from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin, Outcome
 from duly._db.dialects import ErrorKind, code_text
 from duly._db.translate import public_error
+from duly._db.watchdog import watchdog
+from duly._sync import nesting
 from duly._sync.run import Lender, Run
 from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
@@ -38,6 +39,8 @@ log = logging.getLogger("duly.attempt")
 
 SETTLE_S = 10.0
 """How long the fate of an unknown commit, or a torn row, is sought."""
+_GRACE_S = 3.0
+"""How much later than its own bound a statement's answer is given up."""
 _BACKOFF_S = 0.01
 _BACKOFF_MAX_S = 0.5
 
@@ -68,6 +71,8 @@ class Shell:
         self._work = work
         self._wait_s = wait_s
         self._settle_s = SETTLE_S
+        self._settling = False  # the fate of a commit is being sought
+        self._handler_s = 0.0
         self._evidence = evidence
         self._markers = markers
         self._probe = probe
@@ -84,7 +89,7 @@ class Shell:
         Raises:
             DulyError: The database refused a statement of duly's own.
         """
-        self._refuse_nesting()
+        nesting.refuse(self._database.path)
         with self._signals:
             try:
                 op = next(protocol)
@@ -114,15 +119,6 @@ class Shell:
         """Seconds since the attempt began."""
         return self._account.duration_s
 
-    def _refuse_nesting(self) -> None:
-        """SQLite has one writer: a second transaction of this thread could only wait for itself."""
-        path = self._database.path
-        if path is not None and path in _files_in_handlers():
-            raise UsageError(
-                f"an attempt on {path} was started from inside a handler on the same file, and"
-                " SQLite has one writer: start it after the handler returned"
-            )
-
     def _refuse_child(self) -> None:
         """The connection is the parent's: a statement of a child's could commit its work."""
         if os.getpid() != self._pid:
@@ -149,16 +145,24 @@ class Shell:
             self._probe("before", op, self)
         began = time.monotonic()
         try:
-            reply = self._statement(op)
+            if isinstance(op, _UNBOUNDED):
+                reply = self._statement(op)
+            else:
+                with watchdog.bound(self._bound_s(op), self._cut):
+                    reply = self._statement(op)
         finally:
             if isinstance(op, _WAITING):
                 self._spend(op, time.monotonic() - began)
-        if isinstance(reply, ops.Raised) and reply.contention:
-            # The handler waited for others until the database gave up: that was waiting too.
-            self._spend(op, time.monotonic() - began)
+            elif isinstance(op, ops.CallHandler):
+                self._handler_s += time.monotonic() - began
         if self._probe is not None:
             self._probe("after", op, self)
         return reply
+
+    def _bound_s(self, op: ops.Op) -> float:
+        """When the answer to a statement is given up; the statement has a bound of its own."""
+        own = self._wait_s if isinstance(op, _WAITING) else SETTLE_S
+        return max(own, 1.0) + _GRACE_S
 
     def _statement(self, op: ops.Op) -> Any:  # noqa: C901, PLR0912 - one case per op
         match op:
@@ -232,16 +236,13 @@ class Shell:
         )
         self._markers.started(self._account.marker())
         session.arm()
-        inside = _files_in_handlers()
-        inside.append(self._database.path)
         try:
-            self.value = result_json(work.handler(run))
+            with nesting.inside(self._database.path):
+                self.value = result_json(work.handler(run))
         except BaseException as error:
             self._refuse_child()
             lender.take_back()
             return self._raised(error, session.after_handler(error))
-        finally:
-            inside.pop()
         self._refuse_child()
         lender.take_back()
         if (swallowed := session.contention) is not None:
@@ -304,12 +305,22 @@ class Shell:
         except Exception:
             self._discard()
 
+    def _cut(self) -> None:
+        """From the watchdog's thread: let the driver's wait for an answer end."""
+        lease = self._lease
+        if lease is not None:
+            lease.session.cut()
+
     def _discard(self) -> None:
         if self._lease is not None:
             lease, self._lease = self._lease, None
             lease.discard()
 
     def _back_off(self, op: ops.Backoff) -> bool:
+        if not op.settling:
+            self._settling = False
+            # What a handler did in vain was waiting too: a retry must not go on for ever.
+            self._wait_s, self._handler_s = self._wait_s - self._handler_s, 0.0
         left = self._settle_s if op.settling else self._wait_s
         if left <= 0:
             if not op.settling:
@@ -322,7 +333,9 @@ class Shell:
     def _see_holders(self) -> None:
         """Who holds the key, where it is known: for the message of `busy`."""
         try:
-            self.holders = self._evidence.holders(self.session, self._work.occurrence)
+            mine = self._work.request.attempt_id
+            found = self._evidence.holders(self.session, self._work.occurrence)
+            self.holders = [marker for marker in found if marker.attempt_id != mine]
             self.session.rollback()
         except Exception as error:
             log.debug("holders_unknown", extra={"error": str(error)})
@@ -337,6 +350,7 @@ class Shell:
             # From here on only the server's own answer counts (PROTOCOL 6).
             if kind is ErrorKind.CONTENTION:
                 return ops.Contention(error)
+            self._settling = True
             answered = kind not in {None, ErrorKind.LOST} and code_text(dialect, error) is not None
             return ops.Refused(error) if answered else ops.Unknown(error)
         if not isinstance(error, Exception):
@@ -354,7 +368,7 @@ class Shell:
         return ops.Refused(error)
 
     def _spend(self, op: ops.Op, seconds: float) -> None:
-        if isinstance(op, ops.Backoff) and op.settling:
+        if self._settling or (isinstance(op, ops.Backoff) and op.settling):
             self._settle_s -= seconds
         else:
             self._wait_s -= seconds
@@ -380,16 +394,6 @@ class Shell:
             lease.give_back()
 
 
-_local = threading.local()
-
-
-def _files_in_handlers() -> list[str | None]:
-    """The SQLite files (None for a server) whose handlers this thread is inside of."""
-    if not hasattr(_local, "files"):
-        _local.files = []
-    files: list[str | None] = _local.files
-    return files
-
-
+_UNBOUNDED = (ops.CallHandler, ops.Backoff)
 _INTERRUPTIBLE = (ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff)
 _WAITING = (ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff)

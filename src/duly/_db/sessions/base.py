@@ -8,6 +8,8 @@ about occurrences, and it never commits or rolls back a transaction that a calle
 from __future__ import annotations
 
 import math
+import os
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -198,6 +200,10 @@ class Session(ABC):
         """Undo what `begin` changed on the connection beyond the transaction."""
         return
 
+    def cut(self) -> None:
+        """From another thread: end the driver's wait for an answer. A file has none."""
+        return
+
     @abstractmethod
     def kill(self) -> None:
         """Close the driver's connection without any farewell that could wait."""
@@ -284,6 +290,12 @@ def _refuser(name: str) -> Any:
         )
 
     return refuse
+
+
+def shut_down(descriptor: int) -> None:
+    """Let whoever reads from a socket find its end; the descriptor stays its owner's."""
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
 
 
 def guard_missing() -> InvariantBroken:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly._core.ops import Claimed, Transaction
@@ -22,8 +22,9 @@ from duly._db.sessions.base import (
     allow_ends,
     guard_missing,
     refuse_ends,
+    shut_down,
 )
-from duly.errors import NoTransaction
+from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -77,9 +78,21 @@ class PsycopgSession(Session):
 
     def arm(self) -> None:
         refuse_ends(self.raw, _ENDS)
+        driver: Any = self.raw
+        driver.wait = self._wait
+
+    def _wait(self, generator: Any, *args: Any, **named: Any) -> Any:
+        """What every statement of a handler passes: none runs once our transaction ended."""
+        if self.raw.info.transaction_status is TransactionStatus.IDLE:
+            generator.close()
+            raise UsageError(
+                "duly's transaction has ended (by a COMMIT or ROLLBACK of the handler's own), so"
+                " nothing more may run in it: leave that out, duly commits when the handler returns"
+            )
+        return type(self.raw).wait(self.raw, generator, *args, **named)
 
     def disarm(self) -> None:
-        allow_ends(self.raw, _ENDS)
+        allow_ends(self.raw, (*_ENDS, "wait"))
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
@@ -89,6 +102,8 @@ class PsycopgSession(Session):
                 return Transaction.OPEN  # where it returned, the seal decides
             case TransactionStatus.IDLE | TransactionStatus.INTRANS:
                 return Transaction.REFUSED if refused else Transaction.ENDED
+            case TransactionStatus.UNKNOWN if error is None:
+                raise psycopg.OperationalError("the connection was lost while the handler ran")
             case _:
                 return Transaction.ABORTED
 
@@ -120,6 +135,9 @@ class PsycopgSession(Session):
             self.raw.autocommit = True
             self._was_autocommit = False
 
+    def cut(self) -> None:
+        shut_down(self.raw.pgconn.socket)
+
     def kill(self) -> None:
         self.raw.close()
 
@@ -136,6 +154,11 @@ class PsycopgSession(Session):
                 "duly.claim: this psycopg connection is in autocommit mode with no transaction"
                 " open, so the claim and your change would commit apart: use"
                 " `with connection.transaction():`, or autocommit=False"
+            )
+        if self.raw.pgconn.pipeline_status != PipelineStatus.OFF:
+            raise NoTransaction(
+                "duly.claim: the connection is in pipeline mode, in which no answer comes before"
+                " the next statement: claim before `with connection.pipeline():`"
             )
         if status is TransactionStatus.INERROR:
             raise NoTransaction(

@@ -13,11 +13,12 @@ from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
-from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends
+from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends, shut_down
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
+_LOCK_WAIT = 1205
 _ENDS = ("commit", "rollback", "close", "begin", "autocommit", "select_db", "ping")
 
 
@@ -43,6 +44,10 @@ class PyMysqlSession(Session):
         return cursor
 
     def begin(self, wait: float) -> None:
+        driver: Any = self.raw
+        if driver.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+            # Somebody kept the driver's connection and wrote on it: not ours to commit.
+            self.raw.rollback()
         self._may_be_open = True
         if self.raw.get_autocommit():
             self.raw.autocommit(False)
@@ -120,7 +125,9 @@ class PyMysqlSession(Session):
             if gone.args and gone.args[0] == _NO_SAVEPOINT:
                 # A deadlock took the whole transaction, and everything after it was refused.
                 return Transaction.REFUSED if self.contention else Transaction.ENDED
-            return Transaction.ABORTED  # the connection went away; nothing of ours was committed
+            if error is None:
+                raise  # the connection went away while the handler ran
+            return Transaction.ABORTED  # as above, and the handler's own error tells
         return Transaction.OPEN
 
     def _plain(self, text: str) -> None:
@@ -143,6 +150,10 @@ class PyMysqlSession(Session):
         if self._was_autocommit and self.raw.open:
             self.raw.autocommit(True)
             self._was_autocommit = False
+
+    def cut(self) -> None:
+        driver: Any = self.raw
+        shut_down(driver._sock.fileno())  # noqa: SLF001 - the driver shows its socket nowhere
 
     def kill(self) -> None:
         driver: Any = self.raw
@@ -174,6 +185,11 @@ class PyMysqlSession(Session):
             claimed = self.claim(params, wait)
         except UnsafeStorage:
             self.unclaim(params)
+            raise
+        except pymysql.err.MySQLError as error:
+            if code_text(self.dialect, error) == _LOCK_WAIT:
+                # Only the statement was rolled back, and the caller may commit the rest.
+                self.change("unclaim_attempt", params)
             raise
         if not claimed.inserted:
             self.change("unclaim_attempt", params)

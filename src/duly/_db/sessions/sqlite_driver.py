@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # SQLITE_TRANSACTION, SQLITE_ATTACH: a second file does not always commit with the first.
 # SAVEPOINT has a code of its own and passes.
 _FORBIDDEN = {22, 24}
-_ENDS = ("commit", "rollback", "close", "set_authorizer")
+_ENDS = ("commit", "rollback", "close", "set_authorizer", "set_trace_callback")
 _COMMIT_RETRY_S = 0.01
 _BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
 
