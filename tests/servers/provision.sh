@@ -49,12 +49,19 @@ install_debian() {
     return $status
 }
 
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
 log=$(mktemp) || exit 0
 
 packages=
 have_postgresql || packages="postgresql"
 # The core packages hold the programs alone: no service, no data directory, no account.
 have_mariadb || packages="$packages mariadb-server-core mariadb-client-core"
+# The documentation's examples use SQLite's shell; syncs are counted with strace.
+have sqlite3 || packages="$packages sqlite3"
+have strace || packages="$packages strace"
 # shellcheck disable=SC2086 # the packages are words
 [ -z "$packages" ] || install_debian $packages
 

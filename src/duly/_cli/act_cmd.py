@@ -63,7 +63,9 @@ def resolve(settings: Settings, *, key: str, settle_as: str, reason: str, actor:
     elif settings.json:
         output.say_json({"key": key, "disposition": "waived", "actor": who, "reason": reason})
     else:
-        output.say(f"{output.styled('waived', 'green')} {key}  by {who}: {reason}")
+        output.say(
+            f"{output.styled('waived', 'green')} {key}  by {output.plain(f'{who}: {reason}')}"
+        )
     return exits.OK
 
 

@@ -22,6 +22,7 @@ def history(found: History) -> dict[str, Any]:
     return {
         "job": found.job,
         "last_completed": _settled(found.last_completed),
+        "horizon_at": _text(found.horizon_at),
         **_rows(found),
     }
 
@@ -34,6 +35,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
         "completed": found.completed,
         "applied": found.applied,
         "settled": _settled(found.settled),
+        "corrections": [_settled(later) for later in found.corrections],
         "horizon_at": _text(found.horizon_at),
         **_rows(found),
         "audit": [

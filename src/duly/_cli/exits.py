@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from duly._cli.reader import ReaderLeft
 from duly._core.redact import redact
 from duly._core.wording import said
 from duly.errors import DulyError, InvariantBroken, OperatorError, TransientError, UsageError
@@ -153,14 +152,9 @@ def _click_ending(error: BaseException) -> Ending | None:
 
 
 def _quiet_code(error: BaseException) -> int | None:
-    """The code of what is no error: a reader that left, a prompt that was left."""
+    """The code of what is no error: a prompt that was left."""
     import click
 
-    if isinstance(error, ReaderLeft):
-        from duly._cli.output import give_up_stdout
-
-        give_up_stdout()
-        return OK
     if isinstance(error, click.exceptions.Abort):
         return 130
     return None

@@ -42,7 +42,8 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """As they stand under `HEADER`."""
         started = f"{self.started_at:%Y-%m-%d %H:%M:%S}"
-        return (self.nominal, self.outcome, started, self.took, self.starter, self.said)
+        cells = (self.nominal, self.outcome, started, self.took, self.starter, self.said)
+        return tuple(output.plain(cell) for cell in cells)
 
 
 def rows(found: History | Explanation) -> list[Row]:
@@ -59,7 +60,12 @@ def rows(found: History | Explanation) -> list[Row]:
 def headline(history: History) -> str:
     """The newest completed occurrence, in one line; not all before it need be."""
     last = history.last_completed
-    if last is None:
+    if last is None and history.horizon_at is not None:
+        text = (
+            f"{history.job}: nothing completed since the horizon"
+            f" {output.instant(history.horizon_at)}; older records were pruned"
+        )
+    elif last is None:
         text = f"{history.job}: nothing completed yet"
     else:
         text = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +34,11 @@ def speaks(characters: str) -> bool:
 def say(text: str) -> None:
     """Print one line."""
     print(text, flush=True)
+
+
+def plain(text: str) -> str:
+    """A user's words without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def say_json(value: Any) -> None:
@@ -65,12 +69,6 @@ def say_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in (header, *rows):
         print("\t".join(" ".join(cell.split()) for cell in row))
     sys.stdout.flush()
-
-
-def give_up_stdout() -> None:
-    """Let later writes, and the flush at exit, go nowhere."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def instant(at: datetime) -> str:

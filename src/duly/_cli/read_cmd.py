@@ -79,13 +79,14 @@ def explain(settings: Settings, *, key: str, limit: int) -> int:
 
         output.say_json(evidence_json.explanation(found))
         return exits.OK
-    output.say(found.verdict)
+    output.say(output.plain(found.verdict))
     if found.attempts or found.refused or found.running:
         output.say("")
         _show(found)
     _say_traceback(found)
     for entry in found.audit:
-        output.say(f"\n{output.instant(entry.at)}  {entry.actor}: {entry.action}, {entry.reason}")
+        words = output.plain(f"{entry.actor}: {entry.action}, {entry.reason}")
+        output.say(f"\n{output.instant(entry.at)}  {words}")
     return exits.OK
 
 
@@ -118,7 +119,7 @@ def check(
         said = {"key": found.occurrence.key, "verdict": found.verdict}
         output.say_json({**said, "completed": found.completed, "applied": found.applied})
     else:
-        output.say(found.verdict)
+        output.say(output.plain(found.verdict))
     return code
 
 
@@ -151,7 +152,8 @@ def _say_traceback(found: Explanation) -> None:
     """Of the newest attempt, where it is what a person has to look into."""
     newest = found.attempts[0] if found.attempts else None
     if newest is not None and newest.error_traceback and not found.completed:
-        output.say(f"\nattempt {newest.id}:\n{newest.error_traceback.rstrip()}")
+        trace = output.plain(newest.error_traceback.rstrip())
+        output.say(f"\nattempt {newest.id}:\n{trace}")
 
 
 def _show(found: History | Explanation) -> None:

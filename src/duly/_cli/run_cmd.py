@@ -94,14 +94,7 @@ def name_starter(app: Any, started_by: str | None) -> None:
 
 
 def say_result(settings: Settings, result: Result) -> None:
-    """Print how a start ended. A reader that is gone changes nothing about it."""
-    try:
-        _say(settings, result)
-    except OSError:
-        output.give_up_stdout()
-
-
-def _say(settings: Settings, result: Result) -> None:
+    """Print how a start ended."""
     if settings.json:
         output.say_json(
             {

@@ -94,10 +94,12 @@ class History:
 
     Attributes:
         last_completed: The newest applied occurrence; not a watermark, only the newest.
+        horizon_at: Records at or below it were pruned; None if none were.
     """
 
     job: str
     last_completed: Settled | None
+    horizon_at: datetime | None
     attempts: tuple[Attempt, ...]
     refused: tuple[Refused, ...]
     running: tuple[Running, ...]
@@ -121,6 +123,7 @@ class Explanation:
         verdict: One sentence that can be quoted.
         completed: Settled by its effect, its policy or a person.
         applied: Settled by its effect.
+        corrections: Later settled corrections of it, in their order.
     """
 
     occurrence: Occurrence
@@ -128,6 +131,7 @@ class Explanation:
     completed: bool
     applied: bool
     settled: Settled | None
+    corrections: tuple[Settled, ...]
     horizon_at: datetime | None
     attempts: tuple[Attempt, ...]
     refused: tuple[Refused, ...]
@@ -135,10 +139,14 @@ class Explanation:
     audit: tuple[AuditEntry, ...]
 
 
+_PARTICIPLES = {Outcome.ABANDONED, Outcome.BUSY, Outcome.EXPIRED, Outcome.FENCED, Outcome.TORN}
+
+
 def explain(
     occurrence: Occurrence,
     *,
     settled: Settled | None,
+    corrections: tuple[Settled, ...],
     horizon_at: datetime | None,
     attempts: tuple[Attempt, ...],
     refused: tuple[Refused, ...],
@@ -148,12 +156,18 @@ def explain(
     """The verdict on one key from its rows."""
     torn = settled is not None and (settled.disposition is Disposition.TORN or not settled.sealed)
     completed = settled is not None and not torn
+    later = "".join(
+        f"; corrected by {other.occurrence.key} ({other.disposition})" for other in corrections
+    )
     return Explanation(
         occurrence,
-        _verdict(occurrence, settled, torn, horizon_at, attempts, running),
+        " ".join(
+            (_verdict(occurrence, settled, torn, horizon_at, attempts, running) + later).split()
+        ),
         completed,
         completed and settled is not None and settled.disposition is Disposition.APPLIED,
         settled,
+        corrections,
         horizon_at,
         attempts,
         refused,
@@ -196,5 +210,6 @@ def _verdict(
     if attempts:
         last = attempts[0]
         said = f" ({last.error_type}: {last.error_message})" if last.error_type else ""
-        return f"{key} is not completed; its last attempt {last.outcome}{said[:300]}"
+        ended = "was " if last.outcome in _PARTICIPLES else ""
+        return f"{key} is not completed; its last attempt {ended}{last.outcome}{said[:300]}"
     return f"{key} is not completed, and no attempt at it is recorded"

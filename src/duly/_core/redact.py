@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"(?<![\w+.-])([a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@]*):[^\s@/]*(?:@[^\s@/]*)*@")
 _PAIR = re.compile(
-    r"(?i)\b(\w{0,30}(?:password|passwd|pwd|secret|token))(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
+    r"(?i)\b(\w{0,30}(?:password|passwd|pwd|secret|token))(\s*[=:]\s*)(?!(?:YES|NO)\))('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.pool import StaticPool
 
 from duly._core.redact import is_secret
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
@@ -73,6 +74,11 @@ class Database:
         if isinstance(database, Engine):
             self.engine, self.ours = database, False
             url = database.url
+            if isinstance(database.pool, StaticPool):
+                raise UsageError(
+                    "the Engine has a StaticPool, whose one connection all threads share: one"
+                    " attempt's commit would be another's; use the default pool"
+                )
             if odd := sorted(_OF_THE_TRANSACTION & database.get_execution_options().keys()):
                 raise UsageError(
                     f"the Engine sets {odd[0]} as an execution option, which SQLAlchemy would apply"
@@ -186,11 +192,11 @@ class Database:
             raise DatabaseNotFound(
                 f"the folder of {self.path} does not exist: make it first", path=self.path
             )
-        raw = sqlite3.connect(self.path)
         try:
-            raw.execute("PRAGMA journal_mode = WAL")
-        finally:
-            raw.close()
+            with closing(sqlite3.connect(self.path)) as raw:
+                raw.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.Error as error:
+            raise (public_error(self.dialect, error, self.where) or error) from error
 
     def require_file(self) -> None:
         """Refuse a SQLite file that does not exist: a relative path may name another place.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duly._db.checks import check_server
-from duly._db.tables import schema_version
+from duly._db.tables import HEAD, require_current, schema_version
 from duly._db.translate import public_error
 from duly.errors import Busy
 
@@ -38,6 +38,9 @@ def migrate(database: Database) -> tuple[str | None, str | None]:
         check_server(database, session)
     with database.session() as session:
         before = schema_version(session)
+    if before is not None and before > HEAD:
+        with database.session() as session:
+            require_current(session, database.where)  # it says what to do
     try:
         with _locked(database) as connection:
             _upgrade(connection, _schema_for_ddl(database))

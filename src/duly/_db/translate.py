@@ -48,7 +48,8 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
             )
         case ErrorKind.DENIED:
             return AccessDenied(
-                f"{where} refused ({words}): check the user, the password and its rights",
+                f"{where} refused ({words}): check the user, the password, the name of the"
+                " database and the user's rights",
                 where=where,
             )
         case ErrorKind.READ_ONLY:
@@ -59,11 +60,14 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
             )
         case ErrorKind.NO_DATABASE:
             return DatabaseNotFound(
-                f"{where} cannot be opened ({words}): check the name in the URL", where=where
+                f"{where} cannot be opened ({words}): check the name in the URL, and that this"
+                " user may read and write it",
+                where=where,
             )
         case ErrorKind.NO_TABLE:
             return SchemaMissing(
-                f"{where} has no tables of duly's ({words}): run `duly init`, or give schema=",
+                f"{where} has no tables of duly's ({words}): run `duly init`, in a schema that exists,"
+                " or give schema=",
                 where=where,
             )
         case ErrorKind.CONTENTION:

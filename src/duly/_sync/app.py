@@ -254,7 +254,7 @@ class App:
         Raises:
             PruneRefused: It would pass the floor, or the clock is in doubt.
         """
-        self._get_ready()
+        self._get_ready(only_read=True)
         self.sweep()
         if isinstance(older_than, timedelta):
             if older_than <= timedelta(0):

@@ -55,6 +55,7 @@ def history(
         return History(
             job,
             reading.settled(session, completed[0]) if completed else None,
+            reading.horizon(session, job),
             reading.attempts(session, session.run("list_attempts", page)),
             reading.refused(session.run("list_duplicates", page)),
             _running(running),
@@ -70,6 +71,12 @@ def explanation(
         return explain(
             occurrence,
             settled=reading.settled_on(session, occurrence),
+            corrections=tuple(
+                later
+                for row in session.run("list_corrections", key_params(occurrence))
+                if (later := reading.settled(session, row)).occurrence.correction
+                > occurrence.correction
+            ),
             horizon_at=reading.horizon(session, occurrence.job),
             attempts=reading.attempts(session, session.run("attempts_on_key", page)),
             refused=reading.refused(session.run("duplicates_on_key", page)),
