@@ -156,19 +156,6 @@ def test_correction_of_a_handler_that_fails_exits_1(file_bank: Bank, duly: Duly)
     assert [entry["reason"] for entry in audit] == ["it was too little"]
 
 
-def test_gone_reader_does_not_change_how_a_run_ended(
-    file_bank: Bank, duly: Duly, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody reads stdout any more: the effect is there, and so is the 0."""
-
-    def gone(*_text: object, **_more: object) -> None:
-        raise BrokenPipeError
-
-    monkeypatch.setattr("duly._cli.output.say", gone)
-    assert duly("--app", file_bank.app, "run", "daily-credit").code == 0
-    assert file_bank.units() == 10
-
-
 @pytest.mark.parametrize("sink", ["closed pipe", "full disk"])
 def test_gone_or_full_stdout_does_not_change_the_exit_code(
     file_bank: Bank, duly_process: Callable[..., Any], sink: str
@@ -183,8 +170,25 @@ def test_gone_or_full_stdout_does_not_change_the_exit_code(
         process.stdout.close()
         process.stdout = None
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
+    said = "duly: warning: stdout takes no more text" if sink == "full disk" else ""
+    assert (process.returncode, err.partition(":  ")[0].startswith(said)) == (0, True)
+    assert err.count("\n") == (1 if said else 0)
     assert file_bank.units() == 10
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_gone_reader_does_not_change_what_a_command_answers(
+    file_bank: Bank, duly_process: Callable[..., Any], command: str
+) -> None:
+    """An occurrence that is not completed is none, also where nobody reads the verdict."""
+    app = duly_process("--app", file_bank.app, "init")
+    assert app.wait(60) == 0
+    job = "broken" if command == "run" else "daily-credit"
+    process = duly_process("--app", file_bank.app, command, job, "--at", DAY)
+    process.stdout.close()
+    process.stdout = None
+    process.communicate(timeout=60)
+    assert process.returncode == (1 if command == "run" else 4)
 
 
 def test_app_named_in_the_environment_is_taken(

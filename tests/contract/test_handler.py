@@ -312,16 +312,17 @@ def _by_driver(*statements: str) -> Callable[[duly.Run, Bank], None]:
 
 
 def _past_duly(*statements: str) -> Callable[[duly.Run, Bank], None]:
-    """The same, unseen: on MariaDB, whose driver is watched, inside of procedures."""
+    """The same, unseen: in one text on PostgreSQL, in procedures on MariaDB."""
 
     def handler(run: duly.Run, bank: Bank) -> None:
         run.execute(bank.credit())
-        for number, statement in enumerate(statements):
-            text = statement.format(credit=bank.credit(), account=bank.account)
-            if bank.name == "mariadb":
+        texts = [text.format(credit=bank.credit(), account=bank.account) for text in statements]
+        if bank.name == "mariadb":
+            for number, text in enumerate(texts):
                 bank.run(f"CREATE PROCEDURE hidden_{bank.account}_{number}() {text}")
-                text = f"CALL hidden_{bank.account}_{number}()"
-            execute(raw(run), text)
+                execute(raw(run), f"CALL hidden_{bank.account}_{number}()")
+        else:
+            execute(raw(run), "; ".join(texts))
 
     return handler
 

@@ -56,8 +56,7 @@ def test_handler_that_replaces_the_transaction_and_fails_is_not_found_on_postgre
 
     def handler(run: duly.Run) -> None:
         cursor = raw_cursor(run)
-        for statement in ("ROLLBACK", "UPDATE balance SET units = units + 10", "COMMIT", "BEGIN"):
-            cursor.execute(statement)
+        cursor.execute("ROLLBACK; UPDATE balance SET units = units + 10; COMMIT; BEGIN")
         cursor.execute("SELECT nothing FROM nowhere")
 
     url = postgres.create_database()

@@ -88,8 +88,9 @@ def end(run: duly.Run) -> None:
     raw = run.connection.connection.driver_connection
     assert raw is not None
     if isinstance(raw, psycopg.Connection):
-        raw.execute("ROLLBACK")
-        raw.execute("SELECT 1")  # in another transaction, which looks like ours
+        # One text, because no statement may follow an end: in another transaction, which looks
+        # like ours.
+        raw.execute("ROLLBACK; BEGIN")
     elif isinstance(raw, sqlite3.Connection):
         raw.execute("SELECT 1")
         try:

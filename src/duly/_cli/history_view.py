@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 HEADER = ("nominal time", "outcome", "started (UTC)", "took", "started by", "what happened")
 
 
-# Of an error, on a terminal: `--json` and the explanation's verdict have more.
-BRIEF_MAX = 80
+KEY_WIDTH = 24
+"""Of the nominal time with its partition; a longer one stands on a line of its own."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +78,40 @@ def headline(history: History) -> str:
 
 
 def show_table(found: History | Explanation) -> None:
-    """Print the rows as a table for a terminal."""
-    from rich.markup import escape
-    from rich.table import Table
+    """Print the rows for a terminal: a line each, and below it what went wrong.
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in HEADER[:4]:
-        table.add_column(name, no_wrap=True, justify="right" if name == "took" else "left")
-    # One column, so that 80 characters are enough: who, and below it what went wrong.
-    table.add_column("started by", overflow="fold", ratio=1)
-    for row in rows(found):
-        nominal, outcome, started, took, starter, said = map(escape, row.cells)
-        brief = said if len(said) <= BRIEF_MAX else f"{said[: BRIEF_MAX - 1]}…"
-        about = "\n".join(filter(None, [starter, brief and f"[{row.colour}]{brief}[/]"]))
-        table.add_row(nominal, f"[{row.colour}]{outcome}[/]", started, took, about)
-    output.console().print(table)
+    The outcome always stands whole: a long key gets a line of its own, an error the width.
+    """
+    from rich.text import Text
+
+    console = output.console()
+    lines = [row.cells for row in rows(found)]
+    widths = [max(map(len, column)) for column in zip(HEADER, *lines, strict=True)][:4]
+    widths[0] = min(widths[0], KEY_WIDTH)
+    console.print(Text(_line(HEADER[:5], widths), style="bold"), soft_wrap=True)
+    for row, cells_ in zip(rows(found), lines, strict=True):
+        first, said = cells_[:5], cells_[5]
+        if len(first[0]) > KEY_WIDTH:
+            console.print(Text(first[0]), soft_wrap=True)
+            first = ("", *first[1:])
+        text = Text(_line(first, widths))
+        text.truncate(max(console.width, 72), overflow="ellipsis")  # of the starter, if anything
+        start = widths[0] + 2
+        text.stylize(row.colour, start, start + widths[1])
+        console.print(text, soft_wrap=True)
+        if said:
+            room = max(console.width - 4, 40)
+            brief = said if len(said) <= room else f"{said[: room - 1]}…"
+            console.print(Text(f"    {brief}", style=row.colour), soft_wrap=True)
+
+
+def _line(values: Sequence[str], widths: Sequence[int]) -> str:
+    """Columns of *widths*, and the starter as it is."""
+    nominal, outcome, started, took, starter = values
+    return (
+        f"{nominal:<{widths[0]}}  {outcome:<{widths[1]}}  {started:<{widths[2]}}"
+        f"  {took:>{widths[3]}}  {starter}"
+    ).rstrip()
 
 
 def cells(found: History | Explanation) -> Sequence[Sequence[str]]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_URL = re.compile(r"(?<![\w+.-])([a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@]*):[^\s@/]*(?:@[^\s@/]*)*@")
+# To the last @ of the word: a password may hold any other mark unescaped.
+_URL = re.compile(r"(?<![\w+.-])([a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@]*):[^\s\"'<>]*@")
 _PAIR = re.compile(
-    r"(?i)\b(\w{0,30}(?:password|passwd|pwd|secret|token))(\s*[=:]\s*)(?!(?:YES|NO)\))('[^']*'|\"[^\"]*\"|[^\s,;&)]+)"
+    r"(?i)\b(\w{0,30}(?:password|passwd|pwd|secret|token)[\"']?)(\s*[=:]\s*)(?!(?:YES|NO)\))"
+    r"('[^']*'|\"[^\"]*\"|[^\s,;&)}]+)"
 )
 
 

@@ -66,8 +66,8 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
             )
         case ErrorKind.NO_TABLE:
             return SchemaMissing(
-                f"{where} has no tables of duly's ({words}): run `duly init`, in a schema that exists,"
-                " or give schema=",
+                f"{where} has no tables of duly's ({words}): run `duly init` (the schema itself"
+                " must exist), or give schema=",
                 where=where,
             )
         case ErrorKind.CONTENTION:

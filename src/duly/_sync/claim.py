@@ -121,6 +121,12 @@ def claim(
             f"{occurrence.key} is a correction, which a person orders: `duly resolve KEY --as"
             " corrected` on the occurrence before it"
         )
+    lender = getattr(connection, "lender", None)
+    if getattr(lender, "key", None) == occurrence.key:
+        raise UsageError(
+            f"this handler is the attempt at {occurrence.key}, and holds that key already: leave"
+            " duly.claim out, or claim another key"
+        )
     fingerprint = canonical(payload).fingerprint
     session = open_session(connection, schema)
     request = ops.Request(

@@ -116,6 +116,7 @@ class Lender:
         dialect: Dialect,
         nontransactional: frozenset[str],
         *,
+        key: str,
         on_lost: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -124,6 +125,7 @@ class Lender:
         self._connection: Connection | None = None
         self._over = False
         self._on_lost = on_lost
+        self.key = key
         self.dialect = dialect
 
     def connection(self) -> Connection:

@@ -224,6 +224,7 @@ class Shell:
             self._lease.fairy,
             session.dialect,
             self._database.nontransactional,
+            key=work.occurrence.key,
             on_lost=session.disarm,
         )
         run = Run(
