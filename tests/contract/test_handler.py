@@ -431,6 +431,8 @@ def test_commit_whose_refusal_is_hidden_on_postgresql_is_torn(desk: Desk) -> Non
 )
 def test_rollback_past_duly_is_torn(desk: Desk, statements: list[str], landed: int) -> None:
     """A lost transaction is found by the seal; what the handler committed itself stays its own."""
+    if desk.bank.name == "postgresql" and "{credit}" in statements:
+        landed = UNITS  # what follows an end within one text commits with it
     assert_torn(desk, desk.run(_past_duly(*statements)), landed=landed)
 
 
