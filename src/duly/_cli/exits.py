@@ -95,8 +95,9 @@ def report(error: BaseException, settings: Settings) -> int:
     else:
         prefix = "duly: error: " if ending.kind == "error" else "duly: "
         text = (trace or "") + prefix + message
-    with suppress(OSError):  # when nobody reads it, the code still says how it ended
-        print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # closed by the shell; print would take stdout instead
+        with suppress(OSError):  # when nobody reads it, the code still says how it ended
+            print(text, file=sys.stderr, flush=True)
     return ending.exit_code
 
 
