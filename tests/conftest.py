@@ -11,6 +11,7 @@ A server that cannot be had skips its tests by name; under CI=true it fails them
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -96,6 +97,10 @@ def _refuse(kind: type[Server], error: UnavailableError) -> NoReturn:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The session's process, not an xdist worker, holds the keeper of the shared servers."""
+    # A shell starts a job in the background with Ctrl-C ignored, and every child would inherit it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         config.stash[_KEEPER] = keeper.Keeper()
 
