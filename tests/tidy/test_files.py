@@ -108,3 +108,11 @@ def test_lock_file_names_versions_and_no_places() -> None:
     pins = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     assert pins
     assert [line for line in pins if not re.match(r"^[a-z0-9-]+==\S+( ; .+)?$", line)] == []
+
+
+def test_every_named_query_is_run_by_some_code() -> None:
+    """A query that nobody runs is not kept."""
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for path in (ROOT / "src/duly/_db/sql").glob("*.sql"):
+        names = re.findall(r"^-- name: (\w+)$", path.read_text("utf-8"), re.MULTILINE)
+        assert [name for name in names if f'"{name}"' not in code] == [], path.name

@@ -172,9 +172,6 @@ WHERE o.job = :job AND o.nominal_us <= :bound_us
               AND a.partition_key = o.partition_key AND a.correction = o.correction
               AND a.id = o.attempt_id AND a.outcome = 'applied')))
 
--- name: oldest_running
-SELECT MIN(nominal_us) FROM duly_running WHERE job = :job AND nominal_us <= :bound_us
-
 -- name: touch_guard
 UPDATE duly_guard SET pruned_us = {now} WHERE id = 1
 
@@ -184,8 +181,34 @@ VALUES (:job, :horizon_us)
 ON CONFLICT (name) DO UPDATE SET horizon_us = excluded.horizon_us
 WHERE j.horizon_us IS NULL OR j.horizon_us < excluded.horizon_us
 
--- name: read_horizons
-SELECT name, horizon_us FROM duly_job WHERE horizon_us IS NOT NULL ORDER BY name
+-- No DELETE ... LIMIT: PostgreSQL has none, and in SQLite it is an option that Python's build lacks.
+
+-- name: prune_occurrences
+DELETE FROM duly_occurrence
+WHERE (job, nominal_us, partition_key, correction) IN (
+    SELECT job, nominal_us, partition_key, correction
+    FROM duly_occurrence
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction
+    LIMIT :limit)
+
+-- name: prune_attempts
+DELETE FROM duly_attempt
+WHERE (job, nominal_us, partition_key, correction, id, outcome) IN (
+    SELECT job, nominal_us, partition_key, correction, id, outcome
+    FROM duly_attempt
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, id, outcome
+    LIMIT :limit)
+
+-- name: prune_duplicates
+DELETE FROM duly_duplicate
+WHERE (job, nominal_us, partition_key, correction, started_by) IN (
+    SELECT job, nominal_us, partition_key, correction, started_by
+    FROM duly_duplicate
+    WHERE job = :job AND nominal_us <= :horizon_us
+    ORDER BY job, nominal_us, partition_key, correction, started_by
+    LIMIT :limit)
 
 -- Reading.
 
@@ -235,11 +258,6 @@ FROM duly_occurrence
 WHERE job = :job AND disposition = 'applied'
 ORDER BY nominal_us DESC, partition_key, correction DESC
 LIMIT 1
-
--- name: settled_count
-SELECT disposition, COUNT(*) FROM duly_occurrence WHERE job = :job
-GROUP BY disposition
-ORDER BY disposition
 
 -- name: list_corrections
 SELECT job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us,

@@ -73,36 +73,6 @@ FROM bound
 ON CONFLICT DO NOTHING
 RETURNING 1
 
--- name: prune_occurrences
--- differs: PostgreSQL has no DELETE ... LIMIT.
-DELETE FROM duly_occurrence
-WHERE (job, nominal_us, partition_key, correction) IN (
-    SELECT job, nominal_us, partition_key, correction
-    FROM duly_occurrence
-    WHERE job = :job AND nominal_us <= :horizon_us
-    ORDER BY job, nominal_us, partition_key, correction
-    LIMIT :limit)
-
--- name: prune_attempts
--- differs: as above.
-DELETE FROM duly_attempt
-WHERE (job, nominal_us, partition_key, correction, id, outcome) IN (
-    SELECT job, nominal_us, partition_key, correction, id, outcome
-    FROM duly_attempt
-    WHERE job = :job AND nominal_us <= :horizon_us
-    ORDER BY job, nominal_us, partition_key, correction, id, outcome
-    LIMIT :limit)
-
--- name: prune_duplicates
--- differs: as above.
-DELETE FROM duly_duplicate
-WHERE (job, nominal_us, partition_key, correction, started_by) IN (
-    SELECT job, nominal_us, partition_key, correction, started_by
-    FROM duly_duplicate
-    WHERE job = :job AND nominal_us <= :horizon_us
-    ORDER BY job, nominal_us, partition_key, correction, started_by
-    LIMIT :limit)
-
 -- name: identify
 -- differs: what tells the server, its version, where the ledger is and whether it is safe.
 SELECT version(),
