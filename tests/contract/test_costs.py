@@ -316,7 +316,7 @@ if kind == "duplicate":
 os.path.exists("/mark-begin")
 outcome = start(at)
 os.path.exists("/mark-end")
-print(outcome)
+print(outcome, flush=True)
 os._exit(0)
 """
 
