@@ -57,7 +57,7 @@ def test_no_file_names_a_place_that_only_one_machine_has() -> None:
     "text",
     [
         "/home/ann/duly",
-        "see /work/main",
+        "see /workspace/main",
         "--index-url https://example.org",
         "http://192.168.1.4/",
         "https://packages.example.org/simple",
