@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
 import duly
 from duly import testing
+from duly._db.sessions.base import key_params
 from tests.faults.ledger import Bank, HandlerError
 from tests.faults.scenarios import driver_error, fail, lose, young
 
 if TYPE_CHECKING:
     from tests.faults.conftest import Ledgers
     from tests.faults.victims import Victims
+    from tests.servers.database import Database
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
 
@@ -185,3 +189,22 @@ def test_cut_takes_no_stranger() -> None:
     """What is no connection is refused by name."""
     with pytest.raises(duly.UsageError, match=r"builtins\.object"):
         testing.cut(object())
+
+
+def test_connection_given_up_just_after_it_was_armed_keeps_no_lock(database: Database) -> None:
+    """A signal between arming and the handler must not leave the key locked."""
+    app = duly.App(database.url)
+    app.init()
+    key = duly.Occurrence("armed", datetime(2024, 2, 29, tzinfo=UTC))
+    lease = app.database.connect()
+    params = {**key_params(key), "fingerprint": bytes(32)}
+    lease.session.begin(1.0)
+    lease.session.claim({**params, "attempt_id": lease.session.encode_id(uuid4())}, 1.0)
+    lease.session.arm()
+
+    lease.discard()
+
+    with app.database.session() as other:
+        other.begin(2.0)
+        assert other.claim({**params, "attempt_id": other.encode_id(uuid4())}, 2.0).inserted
+    app.close()

@@ -127,8 +127,8 @@ MUTANTS = [
         name="seal-row-count-ignored",
         rule="The seal's row count must be 1.",
         file="_sync/shell.py",
-        old='"result": self.value}) == 1\n',
-        new='"result": self.value}) >= 0\n',
+        old='return self.session.change("seal", row) == 1\n',
+        new='return self.session.change("seal", row) >= 0\n',
         killer=KILLERS + "test_rollback_by_the_handler_and_further_work_is_torn[postgresql]",
     ),
     Mutant(

@@ -232,6 +232,10 @@ class Lease:
     def discard(self) -> None:
         """Close a connection that cannot be trusted any more; never raises."""
         with suppress(Exception):
+            # A signal may have come just after it was armed; armed, it refuses its own close,
+            # and its open transaction would keep the key's lock.
+            self.session.disarm()
+        with suppress(Exception):
             self.session.kill()
         with suppress(Exception):
             self.fairy.invalidate()

@@ -155,6 +155,8 @@ class Shell:
                 self._spend(op, time.monotonic() - began)
             elif isinstance(op, ops.CallHandler):
                 self._handler_s += time.monotonic() - began
+            elif isinstance(op, ops.HoldTorn):
+                self._settle_s -= time.monotonic() - began
         if self._probe is not None:
             self._probe("after", op, self)
         return reply
@@ -265,10 +267,8 @@ class Shell:
         )
 
     def _seal(self) -> bool:
-        session = self.session
-        return (
-            session.change("seal", {**self._account.finished(session), "result": self.value}) == 1
-        )
+        row = {**self._account.finished(self.session), "result": self.value}
+        return self.session.change("seal", row) == 1
 
     def _record(self, op: ops.Record) -> None:
         session = self.session
