@@ -48,7 +48,9 @@ def test_start_without_at_floors_as_its_vector_says(row: dict[str, Any]) -> None
         tolerance=timedelta(seconds=given_["early_tolerance_s"]),
     )
 
-    assert found == Nominal(utc(row["expect"]["nominal"]), "schedule")
+    assert found == Nominal(
+        utc(row["expect"]["nominal"]), "schedule", utc(row["expect"]["nominal"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_start_before_anything_is_due_names_the_first() -> None:
 )
 def test_start_with_one_instant_in_any_form_gives_one_nominal_time(at: Any) -> None:
     """A datetime, text with any offset, and the local date name the same occurrence."""
-    assert resolved(at) == Nominal(utc("2026-09-13T00:30Z"), "explicit")
+    assert resolved(at) == Nominal(utc("2026-09-13T00:30Z"), "explicit", utc("2026-09-13T00:30Z"))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_start_off_the_schedule_on_purpose_keeps_its_instant() -> None:
     """With off_schedule the instant is taken as it was given."""
     at = utc("2026-09-13T00:31Z")
 
-    assert resolved(at, off_schedule=True) == Nominal(at, "explicit")
+    assert resolved(at, off_schedule=True) == Nominal(at, "explicit", at)
 
 
 def test_start_of_the_second_repeated_hour_is_off_a_schedule_that_runs_once() -> None:
@@ -225,7 +227,7 @@ def test_start_of_a_job_without_a_schedule_takes_any_instant_of_the_past() -> No
     """Without a schedule any aware instant is a nominal time, but not one in the future."""
     at = utc("2026-09-13T00:31:07.000001Z")
 
-    assert resolved(at, None) == Nominal(at, "explicit")
+    assert resolved(at, None) == Nominal(at, "explicit", at)
     with pytest.raises(NotDue):
         resolved(NOW + timedelta(seconds=2), None)
     with pytest.raises(NominalTimeInvalid, match=r"no schedule, so the date 2026-09-13"):
@@ -288,7 +290,7 @@ def test_start_with_a_local_date_is_read_in_the_zone_of_the_job(
     """A date is the job's own calendar day, at switches and across midnight too."""
     found = resolved(day, Cron(expression, zone), zone=zones.load(zone))
 
-    assert found == Nominal(utc(expected), "explicit")
+    assert found == Nominal(utc(expected), "explicit", utc(expected))
 
 
 def test_start_with_a_second_fold_is_found_on_its_own_date() -> None:
@@ -300,12 +302,26 @@ def test_start_with_a_second_fold_is_found_on_its_own_date() -> None:
     assert found.time == utc("2007-11-04T03:00Z")
 
 
-def test_start_with_a_date_that_the_zone_skipped_names_nothing() -> None:
-    """Samoa had no 30 December 2011."""
+@pytest.mark.parametrize(
+    ("gap", "expected"), [("next", "2011-12-30T10:00Z"), ("shift", "2011-12-30T19:00Z")]
+)
+def test_start_with_a_date_that_the_zone_skipped_means_what_the_schedule_made_of_it(
+    gap: Any, expected: str
+) -> None:
+    """Samoa had no 30 December 2011; its 09:00 was moved, not forgotten."""
+    apia = zones.load("Pacific/Apia")
+
+    found = resolved("2011-12-30", Cron("0 9 * * *", "Pacific/Apia", gap=gap), zone=apia)
+
+    assert found.time == utc(expected)
+
+
+def test_start_with_a_date_that_the_schedule_skipped_names_nothing() -> None:
+    """With gap="skip" nothing was named on the day that Samoa did not have."""
     apia = zones.load("Pacific/Apia")
 
     with pytest.raises(NominalTimeInvalid, match="no nominal time on 2011-12-30"):
-        resolved("2011-12-30", Cron("0 9 * * *", "Pacific/Apia", gap="shift"), zone=apia)
+        resolved("2011-12-30", Cron("0 9 * * *", "Pacific/Apia", gap="skip"), zone=apia)
 
 
 @pytest.mark.parametrize(
@@ -316,14 +332,14 @@ def test_start_with_a_date_asks_the_schedule_for_that_day_alone(zone: str, day: 
     asked = []
 
     class Watched(Cron):
-        def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-            asked.append(end - start)
-            return super().between(start, end)
+        def walls(self, first: datetime, last: datetime) -> Iterator[datetime]:
+            asked.append(last - first)
+            return super().walls(first, last)
 
     resolved(day, Watched("0 12 * * *", zone), zone=zones.load(zone))
 
     assert len(asked) == 1
-    assert timedelta(hours=22) < asked[0] < timedelta(hours=27)
+    assert asked[0] < timedelta(days=1)
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])

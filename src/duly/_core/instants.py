@@ -14,7 +14,7 @@ from typing import Final
 from duly._core.wording import shown
 from duly.errors import NominalTimeInvalid
 
-__all__ = ["as_utc", "format_instant", "from_us", "parse_instant", "to_us"]
+__all__ = ["as_span", "as_utc", "format_instant", "from_us", "parse_instant", "to_us"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -59,6 +59,20 @@ def as_utc(instant: datetime, *, name: str = "the instant") -> datetime:
     return datetime(
         utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC
     )
+
+
+def as_span(start: datetime, end: datetime) -> tuple[datetime, datetime]:
+    """Both bounds of a half-open span, in UTC.
+
+    Raises:
+        NominalTimeInvalid: A bound is naive, or *start* is after *end*.
+    """
+    start, end = as_utc(start, name="start"), as_utc(end, name="end")
+    if start > end:
+        raise NominalTimeInvalid(
+            f"start {format_instant(start)} is after end {format_instant(end)}; swap them"
+        )
+    return start, end
 
 
 def to_us(instant: datetime) -> int:

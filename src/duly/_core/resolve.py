@@ -1,20 +1,22 @@
 """Which occurrence a start means: `at`, the schedule and now -> the nominal time and its source.
 
 Decides whether a start names one nominal time of the job, and says what to write when it does
-not. Must never read a clock (now is the caller's, in service the database's, PROTOCOL 26), and
-never move an instant that a person gave: it is a nominal time of the job or it is refused.
+not. A starter's instant is floored onto the nominal times; must never do that to an instant
+that a person gave (it is a nominal time of the job or it is refused), and must never read a
+clock (now is the caller's, in service the database's, PROTOCOL 26).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
+from duly._core import timing
 from duly._core.instants import as_utc, format_instant, parse_instant
-from duly._core.wall_time import instants
+from duly._core.start import Start
 from duly._core.wording import shown
 from duly.errors import NominalTimeInvalid, NotDue, OffSchedule
 
@@ -29,7 +31,6 @@ TOLERANCE: Final = timedelta(seconds=1)
 LOCAL_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 CHOICES_SHOWN: Final = 5
 CHOICES_COUNTED: Final = 1_000
-DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,18 @@ class Nominal:
 
     Attributes:
         time: The nominal time, aware UTC.
-        source: Where it came from: `schedule` (the newest due) or `explicit` (it was given).
+        source: Where it came from: `schedule` (the newest due), `explicit` (it was given), or
+            the starter that said it.
+        due_at: When the schedule starts it, aware UTC.
     """
 
     time: datetime
-    source: Literal["schedule", "explicit"]
+    source: str
+    due_at: datetime
 
 
 def nominal_time(
-    at: datetime | date | str | None,
+    at: Start | datetime | date | str | None,
     schedule: Schedule | None,
     *,
     zone: tzinfo,
@@ -58,25 +62,29 @@ def nominal_time(
     """Decide which nominal time a start means.
 
     Args:
-        at: None for the newest due; an aware datetime; RFC 3339 text with an offset; or a
-            local date, as a `date` or as text such as `2026-09-13`, where the schedule has
-            exactly one nominal time on that date.
+        at: None for the newest due; what a starter says; an aware datetime; RFC 3339 text with
+            an offset; or a local date, as a `date` or as text such as `2026-09-13`, where the
+            schedule has exactly one nominal time on that date.
         schedule: The job's schedule; None if it has none.
         zone: The job's zone, in which a local date is read.
         now: The caller's clock, aware.
         off_schedule: Whether an instant that is not on the schedule is wanted.
         early: Whether an instant in the future is wanted.
-        tolerance: How far in the future a nominal time may lie and still be due.
+        tolerance: How far in the future a due time may lie and still be due.
 
     Raises:
         NominalTimeInvalid: *at* or *now* is naive, *at* does not parse, is missing without a
-            schedule, or is a date with no or several nominal times.
+            schedule, is a date with no or several nominal times, or is an instant of a
+            starter that cannot be one.
         OffSchedule: *at* is not on the schedule and *off_schedule* is not set.
         NotDue: Nothing is due yet, or *at* is in the future and *early* is not set.
     """
-    due_until = _due_until(as_utc(now, name="now"), tolerance)
-    if at is None:
-        return Nominal(_newest_due(schedule, due_until), "schedule")
+    now = as_utc(now, name="now")
+    due_until = _due_until(now, tolerance)
+    if isinstance(at, Start) and at.at is not None:
+        return _of_starter(at, as_utc(at.at, name=at.said), schedule, now, due_until, early)
+    if at is None or isinstance(at, Start):
+        return _with_due(_newest_due(schedule, due_until), "schedule", schedule)
     local_date = _local_date(at)
     if local_date is not None:
         given = _only_one_on(local_date, schedule, zone)
@@ -84,13 +92,66 @@ def nominal_time(
         given = _instant(at)
         if schedule is not None and not off_schedule:
             _must_be_on(schedule, given)
-    if given > due_until and not early:
-        raise NotDue(
-            f"{format_instant(given)} is in the future, and starting it now would use up its key; "
-            f"start it from {format_instant(given)} on, or pass early=True (--early)",
-            due_at=format_instant(given),
+    found = _with_due(given, "explicit", schedule)
+    if found.due_at > due_until and not early:
+        raise _not_due(found)
+    return found
+
+
+def _of_starter(
+    start: Start,
+    said_at: datetime,
+    schedule: Schedule | None,
+    now: datetime,
+    due_until: datetime,
+    early: bool,
+) -> Nominal:
+    """The nominal time that a starter's instant lies at or after."""
+    if start.oldest is not None and now - said_at > start.oldest:
+        raise NominalTimeInvalid(
+            f"{start.said} means {format_instant(said_at)}, {(now - said_at).days} days ago, "
+            f"which {start.starter} cannot have scheduled; give --at the time that is meant",
+            source=start.starter,
         )
-    return Nominal(given, "explicit")
+    if said_at > due_until and not early:
+        raise NotDue(
+            f"{start.said} means {format_instant(said_at)}, which is in the future; check the "
+            f"clock of {start.starter}, start it then, or pass early=True (--early)",
+            due_at=format_instant(said_at),
+        )
+    if schedule is None:
+        return Nominal(said_at, start.starter, said_at)
+    # A clock that is being set may be the starter's as well as ours.
+    found = timing.newest_due(schedule, said_at)
+    if start.means == "interval_start":
+        found = schedule.next(said_at if found is None else found)
+    if found is None:
+        first = schedule.next(said_at)
+        raise NominalTimeInvalid(
+            f"{start.said} means {format_instant(said_at)}, before any nominal time of "
+            f"{schedule.text}{f' (the first is {format_instant(first)})' if first else ''}; "
+            "give --at the time that is meant",
+            source=start.starter,
+        )
+    nominal = _with_due(found, start.starter, schedule)
+    if nominal.due_at > due_until and not early:
+        raise _not_due(nominal)
+    return nominal
+
+
+def _with_due(found: datetime, source: str, schedule: Schedule | None) -> Nominal:
+    return Nominal(found, source, timing.due_time(schedule, found))
+
+
+def _not_due(found: Nominal) -> NotDue:
+    due = format_instant(found.due_at)
+    what = format_instant(found.time)
+    when = "is in the future" if found.due_at == found.time else f"is due at {due}"
+    return NotDue(
+        f"{what} {when}, and starting it now would use up its key; "
+        f"start it from {due} on, or pass early=True (--early)",
+        due_at=due,
+    )
 
 
 def _due_until(now: datetime, tolerance: timedelta) -> datetime:
@@ -106,9 +167,10 @@ def _newest_due(schedule: Schedule | None, due_until: datetime) -> datetime:
             "the job has no schedule, so nothing is due by itself; "
             "give at= (--at) an aware instant, such as 2026-09-13T00:00:00Z"
         )
-    newest = schedule.previous(due_until)
+    newest = timing.newest_due(schedule, due_until)
     if newest is None:
-        first = schedule.next(due_until)
+        upcoming = schedule.next(due_until)
+        first = None if upcoming is None else timing.due_time(schedule, upcoming)
         when = "and nothing will be" if first is None else f"the first is {format_instant(first)}"
         raise NotDue(
             f"nothing is due yet on {schedule.text}: {when}; start it then, or pass at= with "
@@ -172,13 +234,12 @@ def _only_one_on(day: date, schedule: Schedule | None, zone: tzinfo) -> datetime
             f"the job has no schedule, so the date {day} names no instant; "
             f"give one, such as {day}T00:00:00Z"
         )
-    start, end = _bounds(day, zone)
-    on_day = (t for t in schedule.between(start, end) if t.astimezone(zone).date() == day)
-    found = list(islice(on_day, CHOICES_COUNTED + 1))
+    found = list(islice(timing.on_date(schedule, zone, day), CHOICES_COUNTED + 1))
     match found:
         case [only]:
             return only
         case []:
+            start, _ = timing.bounds(day, zone)
             before, after = schedule.previous(start), schedule.next(start)
             raise NominalTimeInvalid(
                 f"{schedule.text} has no nominal time on {day}; {_nearest(before, after)}",
@@ -195,17 +256,6 @@ def _only_one_on(day: date, schedule: Schedule | None, zone: tzinfo) -> datetime
                 choices=choices,
                 count=min(len(found), CHOICES_COUNTED),
             )
-
-
-def _bounds(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
-    """A span that holds every instant of a local date, also where a switch is at midnight."""
-    midnight = datetime(day.year, day.month, day.day)
-    first = instants(midnight, zone, gap="next", fold="first")
-    start = first[0] if first else datetime.min.replace(tzinfo=UTC)
-    if day == date.max:
-        return start, datetime.max.replace(tzinfo=UTC)
-    last = instants(midnight + DAY, zone, gap="next", fold="last")
-    return start, last[0] if last else datetime.max.replace(tzinfo=UTC)
 
 
 def _nearest(before: datetime | None, after: datetime | None) -> str:

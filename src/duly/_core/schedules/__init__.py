@@ -28,7 +28,7 @@ class Schedule(Protocol):
         """The nominal times in [*start*, *end*): lazy, aware UTC, strictly increasing.
 
         Raises:
-            NominalTimeInvalid: A bound is naive.
+            NominalTimeInvalid: A bound is naive, or *start* is after *end*.
         """
         ...
 

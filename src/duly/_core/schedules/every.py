@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from duly._core.instants import US_MAX, as_utc, format_instant, from_us, to_us
+from duly._core.instants import US_MAX, as_span, as_utc, format_instant, from_us, to_us
 from duly._core.wording import shown
 from duly.errors import NominalTimeInvalid, ScheduleInvalid
 
@@ -59,12 +59,10 @@ class Every:
         """The nominal times in [*start*, *end*): lazy, aware UTC, strictly increasing.
 
         Raises:
-            NominalTimeInvalid: A bound is naive.
+            NominalTimeInvalid: A bound is naive, or *start* is after *end*.
         """
-        start_us = to_us(as_utc(start, name="start"))
-        end_us = to_us(as_utc(end, name="end"))
-        first_us = self._at_or_after(start_us)
-        return map(from_us, range(first_us, end_us, self._step_us))
+        start_us, end_us = map(to_us, as_span(start, end))
+        return map(from_us, range(self._at_or_after(start_us), end_us, self._step_us))
 
     def next(self, after: datetime) -> datetime | None:
         """The first nominal time strictly later than *after*; None past the year 9999.
