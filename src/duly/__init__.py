@@ -14,30 +14,32 @@ __version__ = "0.1.0"
 _HOMES = {
     "App": "duly._sync.app",
     "Claim": "duly._sync.claim",
-    "Cron": "duly.schedules",
+    "Cron": "duly.schedules.cron",
     "Disposition": "duly._core.states",
-    "Every": "duly.schedules",
-    "Interval": "duly._sync.run",
+    "Every": "duly.schedules.every",
+    "Interval": "duly._core.timing",
     "Occurrence": "duly._core.occurrence",
     "Outcome": "duly._core.states",
     "Result": "duly._sync.refusals",
     "Run": "duly._sync.run",
+    "Start": "duly._core.start",
     "claim": "duly._sync.claim",
 }
 
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence as Occurrence
+    from duly._core.start import Start as Start
     from duly._core.states import Disposition as Disposition
     from duly._core.states import Outcome as Outcome
+    from duly._core.timing import Interval as Interval
     from duly._sync.app import App as App
     from duly._sync.claim import Claim as Claim
     from duly._sync.claim import claim as claim
     from duly._sync.refusals import Result as Result
-    from duly._sync.run import Interval as Interval
     from duly._sync.run import Run as Run
     from duly.errors import *  # noqa: F403 - the tree is public as a whole
-    from duly.schedules import Cron as Cron
-    from duly.schedules import Every as Every
+    from duly.schedules.cron import Cron as Cron
+    from duly.schedules.every import Every as Every
 
 
 def __getattr__(name: str) -> Any:

@@ -7,17 +7,17 @@ the attempt; what slips past it is found by the seal.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event, text
 
+from duly._core import timing
 from duly._db.dialects import ErrorKind, ending
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date, datetime
     from uuid import UUID
 
     from sqlalchemy.engine import CursorResult, Engine
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
     from duly._core.schedules import Schedule
+    from duly._core.timing import Interval
     from duly._db.dialects import Dialect
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The half-open span [start, end) an occurrence is about, aware UTC."""
-
-    start: datetime
-    end: datetime
 
 
 class Run:
@@ -69,23 +62,38 @@ class Run:
         self._lender = lender
 
     @property
+    def due_time(self) -> datetime:
+        """When the schedule starts this occurrence: the nominal time, except with `period=`."""
+        return timing.due_time(self._schedule, self.nominal_time)
+
+    @property
     def local_time(self) -> datetime:
         """The nominal time in the job's zone."""
         return self.nominal_time.astimezone(self._zone)
 
     @property
+    def local_date(self) -> date:
+        """The date on the zone's calendar that the occurrence is named for."""
+        return timing.local_date(self._schedule, self._zone, self.nominal_time)
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the wall time of the schedule does not exist on that day, so it is later."""
+        return timing.shifted(self._schedule, self.nominal_time)
+
+    @property
     def interval(self) -> Interval:
-        """From the previous nominal time to this one.
+        """From the previous nominal time to this one; with `period=`, the period itself.
 
         Raises:
             UsageError: The job has no schedule, or none fired before.
         """
         if self._schedule is None:
             raise UsageError(f"{self.key}: a job without a schedule has no interval")
-        before = self._schedule.previous(self.nominal_time - timedelta(microseconds=1))
-        if before is None:
+        found = timing.interval(self._schedule, self.nominal_time)
+        if found is None:
             raise UsageError(f"{self.key}: no nominal time precedes this one")
-        return Interval(before, self.nominal_time)
+        return found
 
     @property
     def covers(self) -> tuple[Occurrence, ...]:

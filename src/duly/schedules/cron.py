@@ -1,30 +1,24 @@
-"""The schedules that users write: `Cron` and `Every`.
+"""`Cron`: a cron expression in a zone.
 
-Decides nothing of its own; it loads the zone and hands it to the core. Must never evaluate a
-schedule or read a zone from anywhere but `duly.zones`.
+Decides nothing of its own; it loads the zone and hands it to the core.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duly import zones
-from duly._core.instants import parse_instant
 from duly._core.schedules.cron import CronSchedule
-from duly._core.schedules.every import Every
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
 if TYPE_CHECKING:
-    from duly._core.schedules import Schedule
     from duly._core.wall_time import Fold, Gap
 
-__all__ = ["Cron", "Every", "from_text"]
+__all__ = ["Cron", "from_text"]
 
-CRON_TEXT: Final = re.compile(r"cron ([^;]+); zone=([^;]+); gap=([^;]+); fold=([^;]+)")
-EVERY_TEXT: Final = re.compile(r"every ([0-9]+)(?:\.([0-9]{6}))?s; anchor=(.+)")
+TEXT: Final = re.compile(r"cron ([^;]+); zone=([^;]+); gap=([^;]+); fold=([^;]+)")
 
 
 class Cron(CronSchedule):
@@ -74,20 +68,9 @@ class Cron(CronSchedule):
         return Cron, (self.expression, self.zone.key, "cron", self.gap, self.fold)
 
 
-def from_text(text: str) -> Schedule:
-    """The schedule that a canonical text describes, as stored with a job's revision.
-
-    Raises:
-        ScheduleInvalid: No schedule of this version has that text.
-    """
-    if match := CRON_TEXT.fullmatch(text):
-        expression, zone, gap, fold = match.groups()
-        return Cron(expression, zone, gap=gap, fold=fold)  # type: ignore[arg-type]
-    if match := EVERY_TEXT.fullmatch(text):
-        seconds, us, anchor = match.groups()
-        interval = timedelta(seconds=int(seconds), microseconds=int(us or 0))
-        return Every(interval, anchor=parse_instant(anchor, name="anchor"))
-    raise ScheduleInvalid(
-        f"{shown(text)} describes no schedule of this version; "
-        "run the duly that wrote it, or define the job again"
-    )
+def from_text(text: str) -> Cron | None:
+    """The schedule of a canonical text; None if it is of another form."""
+    if (match := TEXT.fullmatch(text)) is None:
+        return None
+    expression, zone, gap, fold = match.groups()
+    return Cron(expression, zone, gap=gap, fold=fold)  # type: ignore[arg-type]
