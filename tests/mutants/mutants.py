@@ -48,8 +48,8 @@ MUTANTS = [
         name="claim-in-a-transaction-of-its-own",
         rule="The claim is not committed before the effect.",
         file="_sync/shell.py",
-        old="        claimed = session.claim(self._account.claim(session), self._wait_s)\n",
-        new="        claimed = session.claim(self._account.claim(session), self._wait_s)\n"
+        old="        claimed = session.claim(self._account.claim(session), self._budget.wait_s)\n",
+        new="        claimed = session.claim(self._account.claim(session), self._budget.wait_s)\n"
         "        session.raw.commit()\n",
         killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[sqlite-None]",
     ),

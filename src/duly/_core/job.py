@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import JOB_NAME
+from duly._core.resolve import TOLERANCE
 from duly.errors import DuplicateJob, HandlerInvalid, KeyInvalid, ScheduleInvalid, UnknownJob
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Job:
         zone: The zone of dates and of `Run.local_time`.
         payload: What an attempt gets unless another is given.
         catch_up: One of `CATCH_UP`.
+        jitter: By how much, at most, a start that a schedule asked for is put off.
+        tolerance: How much before its due time a start counts as due; for early clocks only.
     """
 
     name: str
@@ -44,6 +48,8 @@ class Job:
     zone: Any
     payload: Payload
     catch_up: str = "each"
+    jitter: timedelta = timedelta(0)
+    tolerance: timedelta = TOLERANCE
 
 
 def define(jobs: Mapping[str, Job], job: Job) -> None:

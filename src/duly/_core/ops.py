@@ -45,7 +45,9 @@ class Request:
         looks_old: The caller's clock says that a prune may have passed the nominal time.
             A hint only: the database's clock decides after the claim.
         order: Set for a correction only.
-        early: A nominal time in the future is wanted.
+        due_us: The start is refused before this instant of the database's clock; None if any
+            time will do.
+        tolerance_us: How much before `due_us` a start counts as due.
     """
 
     occurrence: Occurrence
@@ -53,7 +55,8 @@ class Request:
     attempt_id: UUID
     looks_old: bool
     order: Order | None = None
-    early: bool = True
+    due_us: int | None = None
+    tolerance_us: int = 1_000_000
 
 
 # Ops

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 from duly._core.ops import (
@@ -46,11 +45,8 @@ from duly._core.ops import (
     Unclaim,
     Unknown,
 )
-from duly._core.resolve import TOLERANCE
 from duly._core.states import Disposition, ErrorOrigin, Outcome
 from duly.errors import SwallowedError, TransactionEnded
-
-_TOLERANCE_US = TOLERANCE // timedelta(microseconds=1)
 
 _Step: TypeAlias = Generator[Op, Any, Report | None]
 
@@ -214,7 +210,7 @@ def _is_old(request: Request, claimed: Claimed) -> bool:
 
 def _is_early(request: Request, claimed: Claimed) -> bool:
     """Whether it would use up tomorrow's key, by the clock that the claim brought along."""
-    return not request.early and request.occurrence.nominal_us > claimed.clock_us + _TOLERANCE_US
+    return request.due_us is not None and claimed.clock_us < request.due_us - request.tolerance_us
 
 
 def _refused(request: Request) -> Ops:

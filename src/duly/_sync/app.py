@@ -7,42 +7,43 @@ It wires definitions, shells and evidence together. Decisions about an attempt a
 from __future__ import annotations
 
 import atexit
-import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duly import zones
 from duly._core import ops, retention
 from duly._core.instants import as_utc, from_us, to_us
 from duly._core.job import Job, define, find
 from duly._core.occurrence import Occurrence
 from duly._core.payload import Payload, canonical
 from duly._core.protocol import attempt
-from duly._core.resolve import nominal_time
+from duly._core.resolve import Nominal, nominal_time
 from duly._core.states import Outcome
-from duly._db.checks import check_ledger, check_server
+from duly._core.timing import due_time
 from duly._db.connect import Database
 from duly._db.sessions.base import host_clock_us
 from duly._sync import prune, questions
 from duly._sync.claim import looks_old, seconds
+from duly._sync.defining import defined, naming
 from duly._sync.evidence import Evidence
 from duly._sync.markers import Markers
 from duly._sync.process import host_name, new_attempt_id, user_name
+from duly._sync.readiness import Readiness
 from duly._sync.refusals import Result, loaded, refusal
 from duly._sync.run import Run, lending_engine, watch_errors
 from duly._sync.shell import Probe, Shell
 from duly._sync.work import Work
-from duly.errors import KeyInvalid, SchemaMissing, UsageError
-from duly.schedules import Cron
+from duly.errors import KeyInvalid, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
 
     from duly._core.evidence import Explanation, History
     from duly._core.schedules import Schedule
+    from duly._core.schedules.period import Period
+    from duly._core.start import Start
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -85,8 +86,7 @@ class App:
         watch_errors(self.database.engine)
         self._evidence = Evidence(self.database)
         self._markers = Markers(self._evidence.store(), seconds(evidence_after))
-        self._ready = threading.Event()
-        self._getting_ready = threading.Lock()
+        self._readiness = Readiness(self.database)
         self._probe: Probe | None = None
         atexit.register(_close, weakref.ref(self))
 
@@ -97,29 +97,50 @@ class App:
         name: str,
         *,
         schedule: str | Schedule | None = None,
-        timezone: str = "UTC",
+        timezone: str | None = None,
+        period: Period | None = None,
+        period_offset: int = 0,
         payload: Any = None,
         catch_up: str = "each",
+        jitter: timedelta | None = None,
+        tolerance: timedelta | None = None,
     ) -> Callable[[Handler], Handler]:
         """Define a job; the decorated function stays a plain function.
 
         Args:
             name: `[a-z0-9][a-z0-9._-]{0,99}`; the job's identity.
-            schedule: Five-field cron text, a schedule, or None.
-            timezone: A name of the IANA zone data, for cron text and for local dates.
+            schedule: Cron text, a schedule such as `duly.Every(…)`, or None.
+            timezone: A name of the IANA zone data, for cron text and for local dates; by
+                default the schedule's own, or UTC.
+            period: `hour`, `day`, `week`, `month`, `quarter` or `year`: the nominal time is the
+                start of that period in the zone, whatever time of day the schedule starts it.
+            period_offset: -1 if a start is for the period before the one it lies in.
             payload: JSON-ready; what an attempt gets unless another is given.
             catch_up: `each`, `skip`, `reconcile` or `none`.
+            jitter: A start that a starter makes waits up to this long, the same on every
+                host; it never moves the nominal time.
+            tolerance: How much too early a start may come and still mean the time that is
+                about to fall due; 1 s by default.
 
         Raises:
             KeyInvalid, ScheduleInvalid, PayloadInvalid, HandlerInvalid, DuplicateJob
         """
-        with _naming(name):
-            zone = zones.load(timezone)
-            made = Cron(schedule, timezone=timezone) if isinstance(schedule, str) else schedule
-            default = canonical(payload)
+        with naming(name):
+            made = defined(
+                name,
+                _undecorated,
+                schedule=schedule,
+                timezone=timezone,
+                period=period,
+                period_offset=period_offset,
+                payload=payload,
+                catch_up=catch_up,
+                jitter=jitter,
+                tolerance=tolerance,
+            )
 
         def decorate(handler: Handler) -> Handler:
-            job = Job(name, handler, made, zone, default, catch_up)
+            job = replace(made, handler=handler)
             define(self.jobs, job)
             self.jobs[name] = job
             return handler
@@ -138,13 +159,13 @@ class App:
 
         self.database.create_file()
         versions = migrate(self.database)
-        self._get_ready()
+        self._readiness.ensure()
         return versions
 
     def run(
         self,
         job: str,
-        at: datetime | date | str | None = None,
+        at: Start | datetime | date | str | None = None,
         *,
         partition: str = "",
         payload: Any = _UNSET,
@@ -157,7 +178,8 @@ class App:
         Args:
             job: The name of a defined job.
             at: An aware datetime, RFC 3339 text with an offset, or a local date with exactly
-                one nominal time; None for the newest due.
+                one nominal time; what a starter says (`duly.triggers`), which is floored onto
+                the nominal times; None for the newest due.
             partition: Free text, at most 200 code points.
             payload: Instead of the job's own.
             wait: How long to wait for a rival or a contended database, a timedelta or
@@ -177,16 +199,17 @@ class App:
         found = find(self.jobs, job)
         wait_s = seconds(wait)
         given = found.payload if payload is _UNSET else self._payload(payload)
-        self._get_ready()
+        self._readiness.ensure()
         now = from_us(host_clock_us()) if at is not None else questions.now(self.database)
-        with _naming(found.name):
+        with naming(found.name):
             nominal = nominal_time(
                 at,
                 found.schedule,
                 zone=found.zone,
                 now=now,
                 off_schedule=off_schedule,
-                early=True,
+                early=at is not None,
+                tolerance=found.tolerance,
             )
         occurrence = Occurrence(found.name, nominal.time, partition)
         request = ops.Request(
@@ -194,9 +217,11 @@ class App:
             given.fingerprint,
             new_attempt_id(),
             looks_old=looks_old(occurrence),
-            early=early or nominal.source == "schedule",
+            # Without `at` the database's clock has said already that it is due.
+            due_us=None if early or at is None else to_us(nominal.due_at),
+            tolerance_us=found.tolerance // timedelta(microseconds=1),
         )
-        return self._attempt(found, request, given, nominal.source, wait_s)
+        return self._attempt(found, request, given, nominal, wait_s)
 
     def resolve(self, key: str, *, settle_as: str, reason: str, actor: str) -> Result | None:
         """Settle a torn occurrence, as a person who looked at the data.
@@ -219,7 +244,7 @@ class App:
         order = ops.Order(_required(actor, "actor", 200), _required(reason, "reason", 2000))
         if settle_as not in {"waived", "corrected"}:
             raise UsageError(f"settle as 'waived' or 'corrected', not {settle_as!r}")
-        self._get_ready()
+        self._readiness.ensure()
         if settle_as == "waived":
             questions.waive(self.database, occurrence, order)
             return None
@@ -240,7 +265,9 @@ class App:
             looks_old=looks_old(correction),
             order=order,
         )
-        return self._attempt(job, request, job.payload, "correction", 10.0)
+        due_at = due_time(job.schedule, correction.nominal_time)
+        ordered = Nominal(correction.nominal_time, "correction", due_at)
+        return self._attempt(job, request, job.payload, ordered, 10.0)
 
     def prune(
         self, *, older_than: timedelta | datetime, clock_is_right: bool = False
@@ -254,7 +281,7 @@ class App:
         Raises:
             PruneRefused: It would pass the floor, or the clock is in doubt.
         """
-        self._get_ready(only_read=True)
+        self._readiness.ensure(only_read=True)
         self.sweep()
         if isinstance(older_than, timedelta):
             if older_than <= timedelta(0):
@@ -270,7 +297,7 @@ class App:
         """Record attempts whose process died as abandoned; returns how many there were."""
         from duly._sync.sweep import sweep
 
-        self._get_ready(only_read=True)
+        self._readiness.ensure(only_read=True)
         return sweep(self.database, self._evidence)
 
     # Asking
@@ -287,15 +314,21 @@ class App:
         return questions.explanation(self.database, self._evidence, occurrence, limit)
 
     def occurrence(
-        self, job: str, at: datetime | date | str | None = None, *, partition: str = ""
+        self, job: str, at: Start | datetime | date | str | None = None, *, partition: str = ""
     ) -> Occurrence:
         """The occurrence that a start of *job* would mean; without `at`, the newest due."""
         found = find(self.jobs, job)
-        self._get_ready(only_read=True)
-        now = questions.now(self.database)
-        nominal = nominal_time(
-            at, found.schedule, zone=found.zone, now=now, off_schedule=True, early=True
-        )
+        self._readiness.ensure(only_read=True)
+        with naming(found.name):
+            nominal = nominal_time(
+                at,
+                found.schedule,
+                zone=found.zone,
+                now=questions.now(self.database),
+                off_schedule=True,
+                early=True,
+                tolerance=found.tolerance,
+            )
         return Occurrence(found.name, nominal.time, partition)
 
     def close(self) -> None:
@@ -308,39 +341,12 @@ class App:
     def _payload(self, payload: Any) -> Payload:
         return payload if isinstance(payload, Payload) else canonical(payload)
 
-    def _get_ready(self, *, only_read: bool = False) -> None:
-        """Look once per process at the server, the file and the ledger.
-
-        In an existing SQLite file the tables are made at first use, but not by a question.
-        """
-        if self._ready.is_set():
-            return
-        with self._getting_ready:
-            if self._ready.is_set():
-                return
-            self.database.require_file()
-            with self.database.session() as session:
-                check_server(self.database, session)
-            try:
-                self._check_ledger()
-            except SchemaMissing:
-                if self.database.path is None or only_read:
-                    raise
-                from duly._db.migrate import migrate
-
-                migrate(self.database)
-                self._check_ledger()
-            self._ready.set()
-
-    def _check_ledger(self) -> None:
-        # A new lease: the check of the server found the schema.
-        with self.database.session() as session:
-            check_ledger(self.database, session)
-
     def _attempt(
-        self, job: Job, request: ops.Request, payload: Payload, source: str, wait_s: float
+        self, job: Job, request: ops.Request, payload: Payload, nominal: Nominal, wait_s: float
     ) -> Result:
-        work = Work(request, payload, job.handler, job.schedule, job.zone, source, self.started_by)
+        work = Work(
+            request, payload, job.handler, job.schedule, job.zone, nominal.source, self.started_by
+        )
         shell = Shell(
             self.database,
             self._lending,
@@ -357,25 +363,23 @@ class App:
             report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
             raise report.interrupted
         duration = timedelta(seconds=shell.duration_s)
+        late = from_us(shell.started_us) - nominal.due_at
+        source = nominal.source
         if report.outcome is Outcome.APPLIED:
-            return Result(report.outcome, key, request.attempt_id, loaded(shell.value), duration)
+            value, mine = loaded(shell.value), request.attempt_id
+            return Result(report.outcome, key, mine, value, duration, source, late)
         standing = report.standing
         if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
-            value = loaded(standing.result)
-            return Result(report.outcome, key, standing.attempt_id, value, duration)
+            value, earlier = loaded(standing.result), standing.attempt_id
+            return Result(report.outcome, key, earlier, value, duration, source, late)
         if report.outcome is Outcome.FAILED and not report.unreachable:
             assert report.error is not None
             raise report.error
         raise refusal(request, report, shell.holders) from report.error
 
 
-@contextmanager
-def _naming(job: str) -> Iterator[None]:
-    """Say which job a refusal is about: a module may define many."""
-    try:
-        yield
-    except UsageError as error:
-        raise type(error)(f"job {str(job)[:100]}: {error}", **error.details) from error
+def _undecorated(run: Run) -> None:
+    """Stands in for the handler until the decorator gets it."""
 
 
 def _required(text: object, name: str, most: int) -> str:

@@ -134,7 +134,7 @@ def claim(
         fingerprint,
         new_attempt_id(),
         looks_old=looks_old(occurrence),
-        early=early,
+        due_us=None if early else occurrence.nominal_us,
     )
     report = _drive(session, request, seconds(wait))
     standing = report.standing

@@ -44,6 +44,9 @@ class Result:
         attempt_id: The attempt that applied it; for a duplicate, the earlier one.
         value: What the handler returned, as JSON keeps it; for a duplicate, the stored one.
         duration: How long this start took.
+        source: Where the nominal time came from: `schedule`, `explicit`, or the starter that
+            said it.
+        late: How long after its due time it was started; negative if it was early.
     """
 
     outcome: Outcome
@@ -51,6 +54,8 @@ class Result:
     attempt_id: UUID
     value: Any
     duration: timedelta
+    source: str
+    late: timedelta
 
 
 def loaded(text: str | None) -> Any:
@@ -84,7 +89,7 @@ def refusal(request: ops.Request, report: ops.Report, holders: Sequence[Marker] 
                 key=key,
             )
         case None if report.not_due_us is not None:
-            due = format_instant(request.occurrence.nominal_time)
+            due = format_instant(from_us(request.due_us or request.occurrence.nominal_us))
             return NotDue(
                 f"{key} is due at {due}, and the database's clock says"
                 f" {format_instant(from_us(report.not_due_us))}: starting it now would use up its"

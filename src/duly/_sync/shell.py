@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from duly._db.dialects import ErrorKind, code_text
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting
+from duly._sync.budget import SETTLE_S, Budget
 from duly._sync.run import Lender, Run
 from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from duly._sync.markers import Marker, Markers
 
 log = logging.getLogger("duly.attempt")
-
-SETTLE_S = 10.0
-"""How long the fate of an unknown commit, or a torn row, is sought."""
-_GRACE_S = 3.0
-"""How much later than its own bound a statement's answer is given up."""
-_BACKOFF_S = 0.01
-_BACKOFF_MAX_S = 0.5
 
 Probe = Callable[[str, ops.Op, Any], None]
 
@@ -69,10 +62,7 @@ class Shell:
         self._database = database
         self._lending = lending
         self._work = work
-        self._wait_s = wait_s
-        self._settle_s = SETTLE_S
-        self._settling = False  # the fate of a commit is being sought
-        self._handler_s = 0.0
+        self._budget = Budget(wait_s)
         self._evidence = evidence
         self._markers = markers
         self._probe = probe
@@ -115,6 +105,11 @@ class Shell:
                 self._leave()
 
     @property
+    def started_us(self) -> int:
+        """When the attempt began, by the database's clock where it was learnt."""
+        return self._account.started_us
+
+    @property
     def duration_s(self) -> float:
         """Seconds since the attempt began."""
         return self._account.duration_s
@@ -148,28 +143,18 @@ class Shell:
             if isinstance(op, _UNBOUNDED):
                 reply = self._statement(op)
             else:
-                with watchdog.bound(self._bound_s(op), self._cut):
+                with watchdog.bound(self._budget.bound_s(op), self._cut):
                     reply = self._statement(op)
         finally:
-            if isinstance(op, _WAITING):
-                self._spend(op, time.monotonic() - began)
-            elif isinstance(op, ops.CallHandler):
-                self._handler_s += time.monotonic() - began
-            elif isinstance(op, ops.HoldTorn):
-                self._settle_s -= time.monotonic() - began
+            self._budget.spend(op, time.monotonic() - began)
         if self._probe is not None:
             self._probe("after", op, self)
         return reply
 
-    def _bound_s(self, op: ops.Op) -> float:
-        """When the answer to a statement is given up; the statement has a bound of its own."""
-        own = self._wait_s if isinstance(op, _WAITING) else SETTLE_S
-        return max(own, 1.0) + _GRACE_S
-
     def _statement(self, op: ops.Op) -> Any:  # noqa: C901, PLR0912 - one case per op
         match op:
             case ops.Begin():
-                return self.session.begin(self._wait_s)
+                return self.session.begin(self._budget.wait_s)
             case ops.Claim():
                 return self._claim()
             case ops.CallHandler():
@@ -181,7 +166,7 @@ class Shell:
             case ops.Rollback():
                 return self._rollback()
             case ops.LockGuard():
-                return self.session.lock_guard(self._wait_s)
+                return self.session.lock_guard(self._budget.wait_s)
             case ops.ReadHorizon():
                 return self.session.read_horizon(self._work.occurrence.job)
             case ops.Explain():
@@ -212,7 +197,7 @@ class Shell:
 
     def _claim(self) -> ops.Claimed:
         session = self.session
-        claimed = session.claim(self._account.claim(session), self._wait_s)
+        claimed = session.claim(self._account.claim(session), self._budget.wait_s)
         if claimed.clock_us:
             self._account.learn_clock(claimed.clock_us)
         return claimed
@@ -318,18 +303,11 @@ class Shell:
             lease.discard()
 
     def _back_off(self, op: ops.Backoff) -> bool:
+        if self._budget.pause(op):
+            return True
         if not op.settling:
-            self._settling = False
-            # What a handler did in vain was waiting too: a retry must not go on for ever.
-            self._wait_s, self._handler_s = self._wait_s - self._handler_s, 0.0
-        left = self._settle_s if op.settling else self._wait_s
-        if left <= 0:
-            if not op.settling:
-                self._see_holders()
-            return False
-        delay = min(_BACKOFF_S * 2 ** min(op.tries, 10), _BACKOFF_MAX_S)
-        time.sleep(min(delay * random.uniform(0.5, 1.0), left))
-        return True
+            self._see_holders()
+        return False
 
     def _see_holders(self) -> None:
         """Who holds the key, where it is known: for the message of `busy`."""
@@ -351,7 +329,7 @@ class Shell:
             # From here on only the server's own answer counts (PROTOCOL 6).
             if kind is ErrorKind.CONTENTION:
                 return ops.Contention(error)
-            self._settling = True
+            self._budget.settling = True
             answered = kind not in {None, ErrorKind.LOST} and code_text(dialect, error) is not None
             return ops.Refused(error) if answered else ops.Unknown(error)
         if not isinstance(error, Exception):
@@ -367,12 +345,6 @@ class Shell:
         if isinstance(op, ops.Record | ops.CountDuplicate):
             log.warning("evidence_not_kept", extra={"error": str(error)})
         return ops.Refused(error)
-
-    def _spend(self, op: ops.Op, seconds: float) -> None:
-        if self._settling or (isinstance(op, ops.Backoff) and op.settling):
-            self._settle_s -= seconds
-        else:
-            self._wait_s -= seconds
 
     # Markers and the way out
 
@@ -397,4 +369,3 @@ class Shell:
 
 _UNBOUNDED = (ops.CallHandler, ops.Backoff)
 _INTERRUPTIBLE = (ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff)
-_WAITING = (ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff)

@@ -65,6 +65,13 @@ class Account:
         """Seconds since the attempt began."""
         return time.monotonic() - self._began
 
+    @property
+    def started_us(self) -> int:
+        """When the attempt began; by this host's clock until the database's is learnt."""
+        if self._started_us is None:
+            return host_clock_us() - int(self.duration_s * 1e6)
+        return self._started_us
+
     def learn_clock(self, clock_us: int) -> None:
         """The database's clock, which a claim brought along; no statement is spent on it."""
         self._started_us = clock_us - int(self.duration_s * 1e6)
@@ -131,7 +138,7 @@ class Account:
             host=host_name(),
             process=process_identity()[:200],
             pid=os.getpid(),
-            started_us=self._started_us or host_clock_us(),
+            started_us=self.started_us,
         )
 
     def _clean(self, text: str) -> str:

@@ -1,0 +1,70 @@
+"""How long one attempt may still wait, and for what.
+
+Decides nothing about an occurrence; it counts seconds. Must never let a wait go on without
+bound, and never count the handler's own time against it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from duly._core import ops
+
+SETTLE_S = 10.0
+"""How long the fate of an unknown commit, or a torn row, is sought."""
+GRACE_S = 3.0
+"""How much later than its own bound a statement's answer is given up."""
+
+BACKOFF_S = 0.01
+BACKOFF_MAX_S = 0.5
+
+WAITING = (ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff)
+
+
+class Budget:
+    """The seconds left of one attempt's waits.
+
+    Attributes:
+        wait_s: What is left for rivals and contention; zero or less is none.
+        settling: The fate of a commit is being sought, on a budget of its own.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        self.wait_s = wait_s
+        self.settling = False
+        self._settle_s = SETTLE_S
+        self._handler_s = 0.0
+
+    def bound_s(self, op: ops.Op) -> float:
+        """When the answer to a statement is given up; the statement has a bound of its own."""
+        own = self.wait_s if isinstance(op, WAITING) else SETTLE_S
+        return max(own, 1.0) + GRACE_S
+
+    def spend(self, op: ops.Op, seconds: float) -> None:
+        """Count what an op took."""
+        match op:
+            case ops.CallHandler():
+                self._handler_s += seconds
+            case ops.HoldTorn():
+                self._settle_s -= seconds
+            case ops.Begin() | ops.LockGuard() | ops.Claim() | ops.Backoff():
+                if self.settling or (isinstance(op, ops.Backoff) and op.settling):
+                    self._settle_s -= seconds
+                else:
+                    self.wait_s -= seconds
+            case _:
+                pass
+
+    def pause(self, op: ops.Backoff) -> bool:
+        """Wait before another try; False at once if nothing is left."""
+        if not op.settling:
+            self.settling = False
+            # What a handler did in vain was waiting too: a retry must not go on for ever.
+            self.wait_s, self._handler_s = self.wait_s - self._handler_s, 0.0
+        left = self._settle_s if op.settling else self.wait_s
+        if left <= 0:
+            return False
+        delay = min(BACKOFF_S * 2 ** min(op.tries, 10), BACKOFF_MAX_S)
+        time.sleep(min(delay * random.uniform(0.5, 1.0), left))
+        return True

@@ -1,0 +1,117 @@
+"""From what a module says of a job to the job: its schedule, zone, periods and policies.
+
+Decides which zone a job has and how text becomes a schedule. It never reads the database.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from duly import zones
+from duly._core.job import Job
+from duly._core.payload import canonical
+from duly._core.resolve import TOLERANCE
+from duly._core.schedules import Schedule
+from duly._core.schedules.period import PeriodSchedule
+from duly._core.wording import shown
+from duly.errors import ScheduleInvalid, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from zoneinfo import ZoneInfo
+
+    from duly._core.schedules.period import Period
+
+
+def defined(
+    name: str,
+    handler: Callable[..., Any],
+    *,
+    schedule: str | Schedule | None,
+    timezone: str | None,
+    period: Period | None,
+    period_offset: int,
+    payload: Any,
+    catch_up: str,
+    jitter: timedelta | None,
+    tolerance: timedelta | None,
+) -> Job:
+    """The job of a definition, checked by itself.
+
+    Raises:
+        ScheduleInvalid: A schedule, zone, period or duration that cannot be used.
+        PayloadInvalid: The payload is not JSON.
+    """
+    zone = _zone(schedule, timezone)
+    made = _schedule(schedule, zone)
+    if period is None and period_offset:
+        raise ScheduleInvalid(f"period_offset={period_offset} means nothing without period=")
+    if period is not None:
+        if made is None:
+            raise ScheduleInvalid(f'period="{period}" needs a schedule that starts it; give one')
+        made = PeriodSchedule(made, period, offset=period_offset, zone=zone)
+    if jitter is not None and made is None:
+        raise ScheduleInvalid("jitter= needs a schedule, whose starts it spreads; give one")
+    return Job(
+        name,
+        handler,
+        made,
+        zone,
+        canonical(payload),
+        catch_up,
+        jitter=_duration(jitter, "jitter", timedelta(0)),
+        tolerance=_duration(tolerance, "tolerance", TOLERANCE),
+    )
+
+
+@contextmanager
+def naming(job: str) -> Iterator[None]:
+    """Say which job a refusal is about: a module may define many."""
+    try:
+        yield
+    except UsageError as error:
+        raise type(error)(f"job {str(job)[:100]}: {error}", **error.details) from error
+
+
+def _zone(schedule: object, timezone: str | None) -> ZoneInfo:
+    """The zone that was given, or else the schedule's own, or UTC."""
+    own: ZoneInfo | None = None if isinstance(schedule, str) else getattr(schedule, "zone", None)
+    if timezone is None:
+        return own if own is not None else zones.load("UTC")
+    zone = zones.load(timezone)
+    if own is not None and own.key != zone.key:
+        raise ScheduleInvalid(
+            f"timezone {shown(timezone)} and the schedule's own zone, {own.key}, differ; "
+            "give the zone to the schedule alone"
+        )
+    return zone
+
+
+def _schedule(schedule: str | Schedule | None, zone: ZoneInfo) -> Schedule | None:
+    if isinstance(schedule, str):
+        from duly.schedules.cron import Cron
+
+        return Cron(schedule, timezone=zone.key)
+    if schedule is None or isinstance(schedule, Schedule):
+        return schedule
+    raise ScheduleInvalid(
+        f"{shown(schedule)} is no schedule; give cron text such as '30 2 * * *', "
+        "or a value such as duly.Cron(…), duly.Every(…) or duly.Dates(…)"
+    )
+
+
+def _duration(given: timedelta | None, name: str, default: timedelta) -> timedelta:
+    if given is None:
+        return default
+    if not _is_duration(given):
+        raise ScheduleInvalid(
+            f"{name} must be a timedelta of zero or more, not {shown(given)}; "
+            "give one such as timedelta(minutes=5)"
+        )
+    return given
+
+
+def _is_duration(given: object) -> bool:
+    return isinstance(given, timedelta) and given >= timedelta(0)
