@@ -14,7 +14,6 @@ from duly._core.job import Job
 from duly._core.payload import canonical
 from duly._core.resolve import TOLERANCE
 from duly._core.schedules import Schedule
-from duly._core.schedules.period import PeriodSchedule
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid, UsageError
 
@@ -51,7 +50,9 @@ def defined(
     if period is not None:
         if made is None:
             raise ScheduleInvalid(f'period="{period}" needs a schedule that starts it; give one')
-        made = PeriodSchedule(made, period, offset=period_offset, zone=zone)
+        from duly.schedules.period import Periods
+
+        made = Periods(made, period, offset=period_offset, timezone=zone.key)
     if jitter is not None and made is None:
         raise ScheduleInvalid("jitter= needs a schedule, whose starts it spreads; give one")
     return Job(

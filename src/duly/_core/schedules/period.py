@@ -37,6 +37,7 @@ STARTS: Final[dict[Period, str]] = {
     "year": "0 0 1 1 *",
 }
 PERIODS: Final = tuple(STARTS)
+MONTHS: Final[dict[Period, int]] = {"month": 1, "quarter": 3, "year": 12}
 OFFSET_MAX: Final = 400
 
 # Due times that are looked at to see whether two fall into one period: more than a year of days.
@@ -120,11 +121,8 @@ class PeriodSchedule:
             NominalTimeInvalid: *at* is naive.
         """
         at = as_utc(at, name="at")
-        period_start = self.grid.previous(at)
-        due_period = None if period_start is None else self._step(period_start, -self.offset)
-        if due_period is None:
-            return None
-        due = self.schedule.previous(_shifted(self._end(due_period), DAY))
+        period_start = self._start_of(at)
+        due = self.schedule.previous(self._dues_for(period_start)[1])
         while due is not None:
             nominal_time = self.of_due(due)
             if nominal_time is not None and nominal_time <= at:
@@ -134,12 +132,8 @@ class PeriodSchedule:
 
     def due_time(self, nominal_time: datetime) -> datetime | None:
         """When the schedule starts the period; None if it never does."""
-        due_period = self._step(as_utc(nominal_time), -self.offset)
-        if due_period is None:
-            return None
-        dues = self.schedule.between(
-            _shifted(due_period, -DAY), _shifted(self._end(due_period), DAY)
-        )
+        nominal_time = as_utc(nominal_time, name="nominal_time")
+        dues = self.schedule.between(*self._dues_for(nominal_time))
         return next((due for due in dues if self.of_due(due) == nominal_time), None)
 
     def newest_due(self, until: datetime) -> datetime | None:
@@ -149,21 +143,22 @@ class PeriodSchedule:
 
     def interval(self, nominal_time: datetime) -> tuple[datetime, datetime]:
         """The period that starts at *nominal_time*, half-open."""
-        nominal_time = as_utc(nominal_time)
-        return nominal_time, self._end(nominal_time)
+        nominal_time = as_utc(nominal_time, name="nominal_time")
+        return nominal_time, self._moved(nominal_time, 1) or CALENDAR_END
 
     def of_due(self, due: datetime) -> datetime | None:
-        """The nominal time of a due time; None off the calendar."""
-        period_start = self.grid.previous(self._anchor(due))
-        return None if period_start is None else self._step(period_start, self.offset)
+        """The nominal time of a due time; None off the calendar.
+
+        A time that a gap shifted past midnight is for the day that named it.
+        """
+        if self.period == "hour":
+            return self._moved(self._start_of(due), self.offset)
+        return self._instant(self._first_day(self._named(due), self.offset))
 
     def _until(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        if start >= end:
-            return
-        # The schedule names a day; what a gap made of it can lie a day later.
-        first = self._step(self.grid.previous(start) or start, -self.offset) or CALENDAR_START
+        first, _ = self._dues_for(self._start_of(start))
         newest: datetime | None = None
-        for due in self.schedule.between(_shifted(first, -DAY), CALENDAR_END):
+        for due in self.schedule.between(first, CALENDAR_END):
             nominal_time = self.of_due(due)
             if nominal_time is None or nominal_time < start:
                 continue
@@ -173,30 +168,72 @@ class PeriodSchedule:
                 yield nominal_time
                 newest = nominal_time
 
-    def _anchor(self, due: datetime) -> datetime:
-        """An instant in the period that the due time was named for.
+    def _dues_for(self, period_start: datetime | None) -> tuple[datetime, datetime]:
+        """A span that holds every due time for one period; None is the first of the calendar.
 
-        A time that a gap shifted past midnight belongs to the day that named it.
+        The schedule names a day; what a gap made of it can lie a day later.
         """
-        if self.period == "hour":
-            return due
-        wall = _named(self.schedule, due, self.zone)
-        midnight = datetime(wall.year, wall.month, wall.day)
-        return next(iter(instants(midnight, self.zone, gap="next", fold="first")), due)
+        if period_start is None:
+            return CALENDAR_START, CALENDAR_START + 2 * DAY
+        first = self._moved(period_start, -self.offset)
+        if first is None:  # off the calendar: nothing is due, beyond the end that lies that way
+            end = CALENDAR_END if self.offset < 0 else CALENDAR_START
+            return end, end
+        last = self._moved(first, 1) or CALENDAR_END
+        return _shifted(first, -DAY), _shifted(last, DAY)
 
-    def _step(self, period_start: datetime, steps: int) -> datetime | None:
-        found: datetime | None = period_start
+    def _start_of(self, instant: datetime) -> datetime | None:
+        """The start of the period that holds an instant."""
+        if self.period == "hour":
+            return self.grid.previous(instant)
+        return self._instant(self._first_day(self._wall(instant), 0))
+
+    def _moved(self, period_start: datetime | None, steps: int) -> datetime | None:
+        """The start of the period that many later; None off the calendar."""
+        if self.period != "hour" and period_start is not None:
+            return self._instant(self._first_day(self._wall(period_start), steps))
+        found = period_start
         for _ in range(abs(steps)):
             if found is None:
                 return None
-            if steps > 0:
-                found = self.grid.next(found)
-            else:
-                found = self.grid.previous(_shifted(found, -MICROSECOND))
+            earlier = _shifted(found, -MICROSECOND)
+            found = self.grid.next(found) if steps > 0 else self.grid.previous(earlier)
         return found
 
-    def _end(self, period_start: datetime) -> datetime:
-        return self.grid.next(period_start) or CALENDAR_END
+    def _first_day(self, wall: datetime, steps: int) -> datetime | None:
+        """The midnight at which the period of a wall time starts, or one that many later."""
+        midnight = datetime(wall.year, wall.month, wall.day)
+        try:
+            if self.period == "day":
+                return midnight + steps * DAY
+            if self.period == "week":
+                return midnight + (7 * steps - midnight.weekday()) * DAY
+            length = MONTHS[self.period]
+            month = 12 * wall.year + wall.month - 1
+            year, month = divmod((month // length + steps) * length, 12)
+            return datetime(year, month + 1, 1)
+        except (OverflowError, ValueError):
+            return None
+
+    def _named(self, due: datetime) -> datetime:
+        """The wall time that the schedule named a due time by; what the clock shows, if none."""
+        wall = self._wall(due)
+        if not isinstance(self.schedule, WallSchedule):
+            return wall
+        named = self.schedule.wall_times(due)
+        return wall if not named or wall in named else named[-1]
+
+    def _wall(self, instant: datetime) -> datetime:
+        """What the zone's clock shows, or the nearest that the calendar has."""
+        try:
+            return instant.astimezone(self.zone).replace(tzinfo=None)
+        except OverflowError:
+            return instant.replace(tzinfo=None)
+
+    def _instant(self, midnight: datetime | None) -> datetime | None:
+        if midnight is None:
+            return None
+        return next(iter(instants(midnight, self.zone, gap="next", fold="first")), None)
 
     def _must_fire_once(self) -> None:
         """Refuse a schedule that fires twice in one period, as far as can be seen.
@@ -213,29 +250,16 @@ class PeriodSchedule:
         first = schedule.next(LOOKED_FROM) or schedule.next(CALENDAR_START)
         if first is None:
             return
-        before: tuple[datetime, tuple[object, ...]] | None = None
+        before: tuple[datetime, datetime | None] | None = None
         for due in islice(schedule.between(first, CALENDAR_END), LOOKED_AT):
-            label = self._label(due)
-            if before is not None and before[1] == label:
+            nominal_time = self.of_due(due)
+            if before is not None and before[1] == nominal_time:
                 raise ScheduleInvalid(
                     f'period="{self.period}" needs a schedule that fires once in a {self.period}, '
                     f"and {schedule.text} fires at {format_instant(before[0])} and at "
                     f"{format_instant(due)}; give another schedule or a shorter period"
                 )
-            before = due, label
-
-    def _label(self, due: datetime) -> tuple[object, ...]:
-        """What two due times of one period have in common, and no others."""
-        if self.period == "hour":
-            return (self.grid.previous(due),)
-        day = _named(self.schedule, due, self.zone).date()
-        return {
-            "day": (day,),
-            "week": day.isocalendar()[:2],
-            "month": (day.year, day.month),
-            "quarter": (day.year, (day.month - 1) // 3),
-            "year": (day.year,),
-        }[self.period]
+            before = due, nominal_time
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
@@ -245,15 +269,6 @@ class PeriodSchedule:
 
     def __hash__(self) -> int:
         return hash(self.text)
-
-
-def _named(schedule: Schedule, due: datetime, zone: ZoneInfo) -> datetime:
-    """The wall time that the schedule named a due time by; what the clock shows, if by none."""
-    local = due.astimezone(zone).replace(tzinfo=None)
-    if not isinstance(schedule, WallSchedule):
-        return local
-    named = schedule.wall_times(due)
-    return local if not named or local in named else named[-1]
 
 
 def _is_offset(offset: object) -> bool:
