@@ -19,6 +19,7 @@ _HOMES = {
     "Every": "duly.schedules.every",
     "Interval": "duly._core.timing",
     "Occurrence": "duly._core.occurrence",
+    "OnCalendar": "duly.schedules.on_calendar",
     "Outcome": "duly._core.states",
     "Result": "duly._sync.refusals",
     "Run": "duly._sync.run",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from duly.errors import *  # noqa: F403 - the tree is public as a whole
     from duly.schedules.cron import Cron as Cron
     from duly.schedules.every import Every as Every
+    from duly.schedules.on_calendar import OnCalendar as OnCalendar
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ __all__ = ["Cron", "Every", "from_text"]
 KINDS: Final = {
     "cron": "duly.schedules.cron",
     "every": "duly.schedules.every",
+    "oncalendar": "duly.schedules.on_calendar",
     "period": "duly.schedules.period",
 }
 
