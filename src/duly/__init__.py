@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "App": "duly._sync.app",
+    "BusinessDays": "duly.schedules.business",
+    "Calendar": "duly.calendars",
     "Claim": "duly._sync.claim",
     "Cron": "duly.schedules.cron",
     "Disposition": "duly._core.states",
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from duly._sync.claim import claim as claim
     from duly._sync.refusals import Result as Result
     from duly._sync.run import Run as Run
+    from duly.calendars import Calendar as Calendar
     from duly.errors import *  # noqa: F403 - the tree is public as a whole
+    from duly.schedules.business import BusinessDays as BusinessDays
     from duly.schedules.cron import Cron as Cron
     from duly.schedules.every import Every as Every
     from duly.schedules.on_calendar import OnCalendar as OnCalendar

@@ -21,6 +21,7 @@ __all__ = ["Cron", "Every", "from_text"]
 
 # The first word of a canonical text, and the module whose `from_text` reads it.
 KINDS: Final = {
+    "business": "duly.schedules.business",
     "cron": "duly.schedules.cron",
     "every": "duly.schedules.every",
     "oncalendar": "duly.schedules.on_calendar",

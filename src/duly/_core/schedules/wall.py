@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duly._core.instants import as_span, as_utc
-from duly._core.wall_time import FOLDS, GAPS, Fold, Gap, instants, plain_offset
+from duly._core.wall_time import FOLDS, GAPS, Fold, Gap, instants, offset_bounds
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
@@ -29,6 +30,9 @@ MICROSECOND: Final = timedelta(microseconds=1)
 # No zone ever moved its clocks by more than a day, so a wall time's instant never lies further
 # than this from its own day on the zone's calendar.
 REACH: Final = 2 * DAY
+
+FIRST_MOMENT: Final = datetime(1, 1, 1)
+LAST_MOMENT: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999)
 
 
 class WallDays(Protocol):
@@ -72,6 +76,11 @@ class WallSchedule:
         self._days = days
 
     @property
+    def days(self) -> WallDays:
+        """The wall times themselves, for a kind that is made of another's days."""
+        return self._days
+
+    @property
     def text(self) -> str:
         """The canonical description, which `duly.schedules.from_text` reads."""
         raise NotImplementedError
@@ -82,7 +91,7 @@ class WallSchedule:
         Raises:
             NominalTimeInvalid: A bound is naive, or *start* is after *end*.
         """
-        return self._until(*as_span(start, end))
+        return self._from(*as_span(start, end))
 
     def next(self, after: datetime) -> datetime | None:
         """The first nominal time strictly later than *after*; None past the year 9999.
@@ -94,7 +103,7 @@ class WallSchedule:
             start = as_utc(after, name="after") + MICROSECOND
         except OverflowError:
             return None
-        return next(self._from(start), None)
+        return next(self._from(start, None), None)
 
     def previous(self, at: datetime) -> datetime | None:
         """The last nominal time at or before *at*; None before the year 1.
@@ -103,17 +112,25 @@ class WallSchedule:
             NominalTimeInvalid: *at* is naive.
         """
         at = as_utc(at, name="at")
-        # Where a repeated hour crosses midnight, the next day's first minutes come before it.
         today = self._midnight(at)
+        bounds = self._bounds_around(today)
+        # Where a repeated hour crosses midnight, the next day's first minutes come before it.
+        last = today if bounds[0] == bounds[1] else shifted(today, DAY)
         newest: datetime | None = None
         found_on = today
-        for midnight, times in self._days.backward(shifted(today, DAY)):
+        for midnight, times in self._days.backward(last):
             # An earlier day can hold a later instant, where a gap shifts its times past midnight.
             if newest is not None and found_on - midnight > REACH:
                 break
-            found = self._newest_of_day(midnight, times, at)
-            if found is not None and (newest is None or found > newest):
+            if midnight != today:
+                bounds = self._bounds_around(midnight)
+            found = self._newest_of_day(midnight.replace(tzinfo=UTC), times, at, bounds)
+            if found is None:
+                continue
+            if newest is None or found > newest:
                 newest, found_on = found, midnight
+            if bounds[0] == bounds[1]:
+                break
         return newest
 
     def wall_times(self, nominal_time: datetime) -> tuple[datetime, ...]:
@@ -125,15 +142,11 @@ class WallSchedule:
             NominalTimeInvalid: *nominal_time* is naive.
         """
         nominal_time = as_utc(nominal_time, name="nominal_time")
-        today = self._midnight(nominal_time)
-        first = shifted(today, -REACH)
-        offset = plain_offset(first, self.zone, days=4)
-        if offset is not None:
-            wall = (nominal_time + offset).replace(tzinfo=None)
-            return tuple(self.walls(wall, wall + MICROSECOND))
+        low, high = self._bounds_around(self._midnight(nominal_time))
+        as_if_wall = nominal_time.replace(tzinfo=None)
         return tuple(
             wall
-            for wall in self.walls(first, shifted(today, REACH + DAY))
+            for wall in self.walls(_moved(as_if_wall, low), _moved(as_if_wall, high + MICROSECOND))
             if nominal_time in instants(wall, self.zone, gap=self.gap, fold=self.fold)
         )
 
@@ -141,59 +154,95 @@ class WallSchedule:
         """The wall times named in [*first*, *last*), naive, ascending, whatever the zone does."""
         midnight = datetime(first.year, first.month, first.day)
         for day, times in takewhile(lambda day: day[0] < last, self._days.forward(midnight)):
-            for time in times:
-                if first <= day + time < last:
-                    yield day + time
+            for position in range(bisect_left(times, first - day), len(times)):
+                wall = day + times[position]
+                if wall >= last:
+                    return
+                yield wall
 
-    def _until(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        if start >= end:
-            return
-        for nominal_time in self._from(start):
-            if nominal_time >= end:
-                return
-            yield nominal_time
-
-    def _from(self, start: datetime) -> Iterator[datetime]:
-        """Every nominal time at or after *start*, strictly increasing, to the year 9999."""
-        zone = self.zone
-        held: set[datetime] = set()  # of days at a switch, where instants can change places
-        switch: datetime | None = None
-        for midnight, times in self._days.forward(self._first_day(start)):
-            if switch is not None and midnight - switch > DAY:
-                yield from sorted(held)
-                held.clear()
-                switch = None
-            offset = plain_offset(midnight, zone)
-            if offset is None:
-                switch = midnight
-            if offset is None or switch is not None:
-                held.update(t for t in self._of_switch_day(midnight, times) if t >= start)
-                continue
-            base = midnight.replace(tzinfo=UTC) - offset
-            first = bisect_left(times, start - base) if base < start else 0
-            for time in times[first:] if first else times:
-                yield base + time
-        yield from sorted(held)
-
-    def _first_day(self, start: datetime) -> datetime:
-        """The first day whose wall times can have an instant at or after *start*."""
+    def _from(self, start: datetime, end: datetime | None) -> Iterator[datetime]:
+        """The nominal times from *start* on and before *end*, strictly increasing."""
         today = self._midnight(start)
-        reach = shifted(today, -REACH)
-        return reach if plain_offset(reach, self.zone, days=REACH.days) is None else today
+        low, high = self._bounds_around(today)
+        if low == high:
+            first, known_until = today, shifted(today, REACH)
+        else:
+            first = known_until = shifted(today, -REACH)
+        # At a switch instants change places: they are held until no earlier one can come.
+        held: list[datetime] = []
+        for midnight, times in self._days.forward(first):
+            if midnight >= known_until:
+                low, high, known_until = self._bounds_from(midnight)
+            day = midnight.replace(tzinfo=UTC)
+            if end is not None and day - end >= high:
+                break
+            if held:
+                yield from _settled(held, day, -high)
+            if held or low != high:
+                yield from self._of_switch_day(day, times, (low, high), (start, end), held)
+                continue
+            base = day - low
+            if base >= start and (end is None or end - base >= DAY):
+                yield from map(base.__add__, times)
+                continue
+            stop = len(times) if end is None else bisect_left(times, end - base)
+            for position in range(bisect_left(times, start - base), stop):
+                yield base + times[position]
+        yield from _settled(held, start, timedelta.max)
+
+    def _of_switch_day(
+        self,
+        day: datetime,
+        times: Sequence[timedelta],
+        bounds: tuple[timedelta, timedelta],
+        span: tuple[datetime, datetime | None],
+        held: list[datetime],
+    ) -> Iterator[datetime]:
+        """The instants that no later one of the day can precede; the others stay *held*."""
+        (low, high), (start, end) = bounds, span
+        for position in range(bisect_left(times, start - day + low), len(times)):
+            time = times[position]
+            yield from _settled(held, day, time - high)
+            for found in self._instants(day, time):
+                if found >= start and (end is None or found < end):
+                    heappush(held, found)
 
     def _newest_of_day(
-        self, midnight: datetime, times: Sequence[timedelta], at: datetime
+        self,
+        day: datetime,
+        times: Sequence[timedelta],
+        at: datetime,
+        bounds: tuple[timedelta, timedelta],
     ) -> datetime | None:
-        offset = plain_offset(midnight, self.zone)
-        if offset is None:
-            return max((t for t in self._of_switch_day(midnight, times) if t <= at), default=None)
-        base = midnight.replace(tzinfo=UTC) - offset
-        index = bisect_right(times, at - base)
-        return base + times[index - 1] if index else None
+        """The last instant of the day at or before *at*."""
+        low, high = bounds
+        stop = bisect_right(times, at - day + high)
+        if low == high:
+            return day - low + times[stop - 1] if stop else None
+        newest: datetime | None = None
+        for position in range(stop - 1, -1, -1):
+            time = times[position]
+            if newest is not None and newest - day >= time - low:
+                break  # nothing of an earlier wall time is later
+            for found in self._instants(day, time):
+                if found <= at and (newest is None or found > newest):
+                    newest = found
+        return newest
 
-    def _of_switch_day(self, midnight: datetime, times: Sequence[timedelta]) -> Iterator[datetime]:
-        for time in times:
-            yield from instants(midnight + time, self.zone, gap=self.gap, fold=self.fold)
+    def _instants(self, day: datetime, time: timedelta) -> tuple[datetime, ...]:
+        wall = (day + time).replace(tzinfo=None)
+        return instants(wall, self.zone, gap=self.gap, fold=self.fold)
+
+    def _bounds_from(self, midnight: datetime) -> tuple[timedelta, timedelta, datetime]:
+        """The offsets of the day, and the midnight up to which they are known."""
+        low, high = offset_bounds(midnight, self.zone, days=4)
+        if low == high:
+            return low, high, midnight + 2 * REACH
+        return *offset_bounds(midnight, self.zone), midnight
+
+    def _bounds_around(self, midnight: datetime) -> tuple[timedelta, timedelta]:
+        """The offsets of the day, of two days before it and of one after it."""
+        return offset_bounds(shifted(midnight, -REACH), self.zone, days=4)
 
     def _midnight(self, instant: datetime) -> datetime:
         """The start of the instant's day on the zone's calendar, naive."""
@@ -216,6 +265,23 @@ def shifted(midnight: datetime, by: timedelta) -> datetime:
         return midnight + by
     except OverflowError:
         return midnight
+
+
+def _moved(wall: datetime, by: timedelta) -> datetime:
+    """That much earlier or later, or the first or last moment of the calendar."""
+    try:
+        return wall + by
+    except OverflowError:
+        return LAST_MOMENT if by > timedelta(0) else FIRST_MOMENT
+
+
+def _settled(held: list[datetime], day: datetime, before: timedelta) -> Iterator[datetime]:
+    """Take what is held before that time of the day off the heap, each instant once."""
+    while held and held[0] - day < before:
+        found = heappop(held)
+        while held and held[0] == found:
+            heappop(held)
+        yield found
 
 
 def _check_policy(name: str, given: Any, allowed: tuple[str, ...]) -> None:
