@@ -238,7 +238,7 @@ def _why_not(name: str) -> str:
     elif near := difflib.get_close_matches(name.casefold(), accepted | others, n=1):
         why = f"is unknown; did you mean {(accepted | others)[near[0]]}?"
     else:
-        why = f"is unknown to holidays {import_module('holidays').__version__}; {EXAMPLE}"
+        why = f"is unknown to holidays {__version__}; {EXAMPLE}"
     return why
 
 
