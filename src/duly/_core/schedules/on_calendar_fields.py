@@ -20,13 +20,12 @@ from duly._core.schedules.on_calendar_event import (
     MINUTE,
     MONTH,
     SECOND,
-    WEEKDAYS,
     YEAR,
     CalendarEvent,
     Field,
     Term,
 )
-from duly._core.schedules.on_calendar_terms import Part, read_field
+from duly._core.schedules.on_calendar_terms import NAMES, Part, read_field, read_weekdays
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
@@ -55,16 +54,7 @@ WORDS: Final = {
     "biannually": "*-01,07-01 00:00:00",
     "bi-annually": "*-01,07-01 00:00:00",
 }
-NAMES: Final = {
-    name: number
-    for number, day in enumerate(
-        ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-    )
-    for name in (day, day[:3])
-}
-
 PART: Final = re.compile(r"[^ ]+")
-RANGE: Final = re.compile(r"([a-z]+)(?:(?:\.\.|-)([a-z]+))?")
 INSTANT: Final = re.compile(r"@[0-9]+")
 EPOCH: Final = datetime(1970, 1, 1)
 UNIX_MAX: Final = (datetime(YEAR.high + 1, 1, 1) - EPOCH) // timedelta(seconds=1) - 1
@@ -105,6 +95,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._where = f"OnCalendar {shown(text)}"
         self._columns: dict[str, int] = {}
 
     def read(self) -> tuple[CalendarEvent, str | None]:
@@ -118,7 +109,9 @@ class _Reader:
             return _Reader(WORDS[word]).read()[0], zone
         event = CalendarEvent()
         if parts[0].text[:1].isalpha():
-            event = replace(event, weekdays=self._weekdays(parts.pop(0)))
+            self._columns["weekday"] = parts[0].column
+            weekdays = read_weekdays(parts.pop(0), where=self._where)
+            event = replace(event, weekdays=weekdays)
         if parts and parts[0].text.startswith("@"):
             event = self._instant(event, parts, zone)
             zone = "UTC"
@@ -138,32 +131,6 @@ class _Reader:
                 f"{shown(found.text)}: weekdays stand first and once; join them by commas", found
             )
         return "UTC" if found.text.upper() == "UTC" else found.text
-
-    def _weekdays(self, part: Part) -> frozenset[int]:
-        self._columns["weekday"] = part.column
-        found: set[int] = set()
-        column = part.column
-        for term in part.text.removesuffix(",").split(","):
-            at = Part(term, column)
-            match = RANGE.fullmatch(term.lower())
-            if match is None or not {match[1], match[2] or match[1]} <= NAMES.keys():
-                self._refuse(
-                    f"{shown(term)} is no weekday; allowed are {WEEKDAYS[0]}-{WEEKDAYS[-1]}, full "
-                    "names, ranges such as Mon..Fri and lists of them; or a word such as daily",
-                    at,
-                    "weekday",
-                )
-            first, last = NAMES[match[1]], NAMES[match[2] or match[1]]
-            if last < first:
-                self._refuse(
-                    f"the range {shown(term)} runs backwards; write it as two, such as "
-                    "Sat..Sun,Mon",
-                    at,
-                    "weekday",
-                )
-            found.update(range(first, last + 1))
-            column += len(term) + 1
-        return frozenset(found)
 
     def _instant(self, event: CalendarEvent, parts: list[Part], zone: str | None) -> CalendarEvent:
         """Unix seconds: one instant, which is the same in every zone."""
@@ -237,7 +204,7 @@ class _Reader:
 
     def _field(self, name: str, part: Part, kind: Kind) -> Field:
         self._columns[name] = part.column
-        return read_field(part, kind, where=f"OnCalendar {shown(self._text)}")
+        return read_field(part, kind, where=self._where)
 
     def _must_be_few(self, event: CalendarEvent) -> None:
         """Refuse what names more times a day than can be held, before they are counted out."""
@@ -274,7 +241,7 @@ class _Reader:
     def _refuse(self, why: str, at: Part | None = None, name: str = "") -> NoReturn:
         named = f"{name}, " if name else ""
         place = "" if at is None else f" {named}character {at.column}:"
-        raise ScheduleInvalid(f"OnCalendar {shown(self._text)}:{place} {why}")
+        raise ScheduleInvalid(f"{self._where}:{place} {why}")
 
 
 def _pieces(part: Part, signs: str) -> tuple[list[Part], str]:
@@ -292,5 +259,11 @@ def _pieces(part: Part, signs: str) -> tuple[list[Part], str]:
 def _has_a_date(event: CalendarEvent) -> bool:
     """Whether any day of the calendar matches."""
     months = event.month.values()
-    shapes = {monthrange(year, month) for year in event.years[:CYCLE] for month in months}
-    return any(event.days_of(*shape) for shape in shapes)
+    seen: set[tuple[int, int]] = set()
+    for year in event.years[:CYCLE]:
+        for month in months:
+            shape = monthrange(year, month)
+            if shape not in seen and event.days_of(*shape):
+                return True
+            seen.add(shape)
+    return False

@@ -1,6 +1,6 @@
-"""One field of a calendar event: values, ranges and repetitions between commas.
+"""One part of a calendar event: weekdays, or values, ranges and repetitions between commas.
 
-Decides which lists a field takes, and what a refusal of one says (the reader of systemd 252,
+Decides which lists a part takes, and what a refusal of one says (the reader of systemd 252,
 whose bounds the manual does not give). Must never take a value, a range or a repetition that
 systemd refuses.
 """
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 from duly._core.schedules.on_calendar_event import (
     DAY_FROM_END,
     SECOND,
+    WEEKDAYS,
     YEAR,
     Field,
     Kind,
@@ -22,7 +23,17 @@ from duly._core.schedules.on_calendar_event import (
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
-__all__ = ["Part", "read_field"]
+__all__ = ["NAMES", "Part", "read_field", "read_weekdays"]
+
+# Both forms of each weekday; Monday is 0.
+NAMES: Final = {
+    name: number
+    for number, day in enumerate(
+        ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    )
+    for name in (day, day[:3])
+}
+WEEKDAY_TERM: Final = re.compile(r"([a-z]+)(?:(?:\.\.|-)([a-z]+))?")  # systemd also takes Mon-Fri
 
 WHOLE: Final = "[0-9]+"
 DECIMAL: Final = r"[0-9]+(?:\.[0-9]+)?"
@@ -41,6 +52,37 @@ class Part(NamedTuple):
 
     text: str
     column: int
+
+
+def read_weekdays(part: Part, *, where: str) -> frozenset[int]:
+    """Read the weekdays; Monday is 0.
+
+    Args:
+        part: Their text; a comma too many at its end counts for nothing.
+        where: How a refusal starts.
+
+    Raises:
+        ScheduleInvalid: They cannot be read; the message names the place and what is allowed.
+    """
+    found: set[int] = set()
+    column = part.column
+    for term in part.text.removesuffix(",").split(","):
+        place = f"{where}: weekday, character {column}"
+        match = WEEKDAY_TERM.fullmatch(term.lower())
+        if match is None or not {match[1], match[2] or match[1]} <= NAMES.keys():
+            raise ScheduleInvalid(
+                f"{place}: {shown(term)} is no weekday; allowed are {WEEKDAYS[0]}-{WEEKDAYS[-1]}, "
+                "full names, ranges such as Mon..Fri and lists of them; or a word such as daily"
+            )
+        first, last = NAMES[match[1]], NAMES[match[2] or match[1]]
+        if last < first:
+            raise ScheduleInvalid(
+                f"{place}: the range {shown(term)} runs backwards; write it as two, such as "
+                "Sat..Sun,Mon"
+            )
+        found.update(range(first, last + 1))
+        column += len(term) + 1
+    return frozenset(found)
 
 
 def read_field(part: Part, kind: Kind, *, where: str) -> Field:
