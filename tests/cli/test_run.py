@@ -34,7 +34,9 @@ def test_run_with_json_prints_one_object(bank: Bank, duly: Duly) -> None:
     before = duly("--json", "--app", bank.app, "run", "daily-credit", "--at", DAY)
     after = duly("run", "daily-credit", "--at", DAY, "--app", bank.app, "--json")
 
-    assert set(before.json) == {"outcome", "key", "attempt_id", "value", "duration_s"}
+    assert set(before.json) == {
+        "outcome", "key", "attempt_id", "value", "duration_s", "source", "late_s",
+    }  # fmt: skip
     assert before.json["outcome"] == "applied"
     assert after.json["outcome"] == "duplicate"
     assert after.json["attempt_id"] == before.json["attempt_id"]

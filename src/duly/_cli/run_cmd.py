@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--at",
     metavar="TIME",
     help="The nominal time: 2026-09-13T00:00:00Z, or a date with one nominal time."
-    " [default: the newest due]",
+    " [default: what the starter says, or the newest due]",
 )
 @click.option("--partition", metavar="TEXT", default="", help="Which part of the work.")
 @click.option("--payload", metavar="JSON", help="In place of the job's own payload.")
@@ -57,21 +57,26 @@ def run(
 ) -> int:
     """Start one occurrence of JOB.
 
+    Without --at it is the one that the starter says (Kubernetes, Airflow, EventBridge or
+    DULY_SCHEDULED_TIME), or else the newest that is due.
+
     Exits 0 if its effect is there: applied now, or a duplicate of an earlier attempt.
     """
     from duly._cli.app_loading import load
 
     given = words.payload_of(payload, payload_file)
     app = load(settings, code_for="run")
+    from duly._cli import starter
     from duly._cli.attempt import attempted
 
-    name_starter(app, started_by)
+    began = starter.put_off(app, job, starter.started(app, job, at), partition)
+    name_starter(app, started_by, by=began.starter or "cli")
     more: dict[str, Any] = {} if given is None else {"payload": given}
 
     def start() -> Result:
         return app.run(
             job,
-            at,
+            began.at,
             partition=partition,
             wait=wait,
             off_schedule=off_schedule,
@@ -85,12 +90,12 @@ def run(
     return 0
 
 
-def name_starter(app: Any, started_by: str | None) -> None:
-    """Who starts attempts: the one given, or the app's own, or this command line."""
+def name_starter(app: Any, started_by: str | None, *, by: str = "cli") -> None:
+    """Who starts attempts: the one given, or the app's own, or the starter and this user."""
     if started_by is not None:
         app.started_by = started_by
     elif app.started_by == f"python:{words.person()}":
-        app.started_by = f"cli:{words.person()}"
+        app.started_by = f"{by}:{words.person()}"
 
 
 def say_result(settings: Settings, result: Result) -> None:
@@ -103,16 +108,21 @@ def say_result(settings: Settings, result: Result) -> None:
                 "attempt_id": str(result.attempt_id),
                 "value": result.value,
                 "duration_s": round(result.duration.total_seconds(), 6),
+                "source": result.source,
+                "late_s": round(result.late.total_seconds(), 6),
             }
         )
         return
+    from duly._cli.starter import lateness
+
     if result.outcome.value == "applied":
         word = output.styled("applied", "green")
         how = f"attempt {result.attempt_id} in {output.took(result.duration)}"
     else:
         word = output.styled(result.outcome.value, "yellow")
         how = f"applied before, by attempt {result.attempt_id}"
-    output.say(f"{word} {result.key}  {how}{_value(result.value)}")
+    late = lateness(result.late, result.source)
+    output.say(f"{word} {result.key}  {how}{late}{_value(result.value)}")
 
 
 def _value(value: Any) -> str:

@@ -20,6 +20,7 @@ from duly._core.occurrence import Occurrence
 from duly._core.payload import Payload, canonical
 from duly._core.protocol import attempt
 from duly._core.resolve import Nominal, nominal_time
+from duly._core.start import Start
 from duly._core.states import Outcome
 from duly._core.timing import due_time
 from duly._db.connect import Database
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from duly._core.evidence import Explanation, History
     from duly._core.schedules import Schedule
     from duly._core.schedules.period import Period
-    from duly._core.start import Start
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -200,7 +200,9 @@ class App:
         wait_s = seconds(wait)
         given = found.payload if payload is _UNSET else self._payload(payload)
         self._readiness.ensure()
-        now = from_us(host_clock_us()) if at is not None else questions.now(self.database)
+        # What a person names is held against the database's clock by the claim itself.
+        named = at is not None and not isinstance(at, Start)
+        now = from_us(host_clock_us()) if named else questions.now(self.database)
         with naming(found.name):
             nominal = nominal_time(
                 at,
@@ -208,7 +210,7 @@ class App:
                 zone=found.zone,
                 now=now,
                 off_schedule=off_schedule,
-                early=at is not None,
+                early=early or named,
                 tolerance=found.tolerance,
             )
         occurrence = Occurrence(found.name, nominal.time, partition)
@@ -217,8 +219,7 @@ class App:
             given.fingerprint,
             new_attempt_id(),
             looks_old=looks_old(occurrence),
-            # Without `at` the database's clock has said already that it is due.
-            due_us=None if early or at is None else to_us(nominal.due_at),
+            due_us=to_us(nominal.due_at) if named and not early else None,
             tolerance_us=found.tolerance // timedelta(microseconds=1),
         )
         return self._attempt(found, request, given, nominal, wait_s)
@@ -318,7 +319,7 @@ class App:
     ) -> Occurrence:
         """The occurrence that a start of *job* would mean; without `at`, the newest due."""
         found = find(self.jobs, job)
-        self._readiness.ensure(only_read=True)
+        self.database.require_file()  # its clock is all that is asked
         with naming(found.name):
             nominal = nominal_time(
                 at,
