@@ -37,6 +37,7 @@ __all__ = [
     "SchemaMissing",
     "SchemaNewer",
     "SchemaOutdated",
+    "StartInvalid",
     "SwallowedError",
     "TransactionEnded",
     "TransientError",
@@ -110,6 +111,12 @@ class NotDue(UsageError):
     """A nominal time in the future: starting now would use up its key."""
 
     code = "not_due"
+
+
+class StartInvalid(UsageError):
+    """What a starter says of the nominal time does not parse, or two starters disagree."""
+
+    code = "start_invalid"
 
 
 class ScheduleInvalid(UsageError):
