@@ -123,7 +123,7 @@ def show(found: Timetable) -> None:
         console.print(Text.assemble((f"{label:<8}", "dim"), output.plain(text)), soft_wrap=True)
     console.print()
     is_period = isinstance(found.subject.schedule, PeriodSchedule)
-    header = ("nominal time", "local time", "due at" if is_period else "from (UTC)", "interval")
+    header = ("nominal time", "local time", "due at" if is_period else "from (UTC)", "length")
     rows = [_shown_cells(line, is_period=is_period) for line in found.lines]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     console.print(Text(_aligned(header, widths), style="bold"), soft_wrap=True)
