@@ -72,7 +72,7 @@ class Calendar(OwnCalendar):
             weekend: Days such as `("SAT", "SUN")`; by default the base's, else these two.
             base: A name that `load` accepts.
             years: The first and the last year that the calendar knows; by default the base's,
-                else those of the dates listed, else all.
+                else those of the dates listed, else 1901 to 2100.
 
         Raises:
             ScheduleInvalid: A name, date, day or year that cannot be read, is unknown or

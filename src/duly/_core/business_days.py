@@ -27,6 +27,11 @@ ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # The dates are part of the canonical text, which is stored with each revision of a job.
 DATES_MAX: Final = 1000
 
+# The years of a calendar that has no base and lists no date, and the most that any may claim:
+# whoever looks through all of them must come to an end.
+DEFAULT_YEARS: Final = (1901, 2100)
+YEARS_MAX: Final = 400
+
 # A list that closes a calendar for so many days in a row was meant as something else.
 CLOSED_MAX: Final = 300
 
@@ -80,6 +85,7 @@ class OwnCalendar:
         self.holidays = _dates("holidays", holidays)
         self.workdays = _dates("workdays", workdays)
         if weekend is None and base is None:
+            self._must_list_something()
             weekend = ("SAT", "SUN")
         self.weekend = None if weekend is None else _weekend(weekend)
         self._weekend = None if self.weekend is None else frozenset(map(WEEK.index, self.weekend))
@@ -178,7 +184,7 @@ class OwnCalendar:
             first, last = self._base.first_year, self._base.last_year
         else:
             # What follows the last year that somebody has looked into is unknown.
-            first, last = (listed[0], listed[-1]) if listed else (1, 9999)
+            first, last = (listed[0], listed[-1]) if listed else DEFAULT_YEARS
         if self._base is not None:
             _must_lie_within(first, last, self._base)
         if listed and not first <= listed[0] <= listed[-1] <= last:
@@ -188,6 +194,13 @@ class OwnCalendar:
                 f"to {last}; leave the day out, or widen years="
             )
         return first, last
+
+    def _must_list_something(self) -> None:
+        if not self.holidays and not self.workdays:
+            raise ScheduleInvalid(
+                f"calendar {shown(self.name)} has no holidays; give holidays=, base= with a "
+                'calendar such as "DE", or weekend= if only weekends count'
+            )
 
     def _must_agree(self) -> None:
         """Refuse days listed twice over, and a list that leaves no business day for long."""
@@ -265,11 +278,15 @@ def _items(what: str, given: Any, example: str) -> list[Any]:
 
 def _years(given: Any) -> tuple[int, int]:
     match given:
-        case (int(first), int(last)) if 1 <= first <= last <= 9999:
-            return first, last
+        case (int(first), int(last)) if 1 <= first <= last <= 9999 and last - first < YEARS_MAX:
+            return int(first), int(last)
+        case (int(first), int(last)):
+            said = f"({shown(first)}, {shown(last)})"
+        case _:
+            said = shown(given)
     raise ScheduleInvalid(
-        f"years= is the first and the last year that the calendar knows, not {shown(given)}; "
-        "give a pair such as (2025, 2027)"
+        f"years= is the first and the last year that the calendar knows, not {said}; give a pair "
+        f"such as (2025, 2027), from 1 to 9999 and at most {YEARS_MAX} years"
     )
 
 

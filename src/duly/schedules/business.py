@@ -66,7 +66,8 @@ class BusinessDays(BusinessSchedule):
             timezone: The zone of cron text, UTC by default; any other schedule has its own.
 
         Raises:
-            ScheduleInvalid: The schedule, the calendar or a rule cannot be read.
+            ScheduleInvalid: The schedule, the calendar or a rule cannot be read, or the schedule
+                never fires on a business day.
         """
         if isinstance(schedule, str):
             schedule = Cron(schedule, "UTC" if timezone is None else timezone)

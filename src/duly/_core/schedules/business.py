@@ -30,9 +30,6 @@ SHIFTS: Final[tuple[Shift, ...]] = ("skip", "previous", "next")
 # No calendar that duly makes is closed for so long; the bound ends the search in any other.
 SEARCH_MAX: Final = 500
 
-# Years whose days are kept; a schedule that is listed for centuries must not keep them all.
-YEARS_KEPT: Final = 400
-
 NOWHERE: Final = 0  # date.toordinal() starts at 1
 
 
@@ -72,7 +69,8 @@ class BusinessSchedule(WallSchedule):
         """Take the schedule's days, zone and rules.
 
         Raises:
-            ScheduleInvalid: The schedule has no wall times, or *shift* is unknown.
+            ScheduleInvalid: The schedule has no wall times or never fires on a business day, or
+                *shift* is unknown.
         """
         _check_shift(shift)
         if not _has_days(schedule):
@@ -89,11 +87,20 @@ class BusinessSchedule(WallSchedule):
             gap=schedule.gap,
             fold=schedule.fold,
         )
+        self._must_fire()
 
     @property
     def text(self) -> str:
         """The canonical description, such as `business DE next; of=cron 0 9 1 * *; zone=UTC; …`."""
         return f"business {self.calendar.text} {self.shift}; of={self.schedule.text}"
+
+    def _must_fire(self) -> None:
+        if not any(times for _, times in self.days.forward(datetime(1, 1, 1))):
+            raise ScheduleInvalid(
+                f"{shown(self.schedule.text)} never fires on a business day of calendar "
+                f"{shown(self.calendar.text)} from {self.calendar.first_year} to "
+                f'{self.calendar.last_year}; use shift="next" or "previous", or other days'
+            )
 
 
 class _Days:
@@ -189,8 +196,6 @@ class _Targets:
             targets = self._nearest(days, beyond=first - 1, step=-1)
         else:
             targets = [day if self._is_business_day(day) else NOWHERE for day in days]
-        if len(self._known) >= YEARS_KEPT:
-            self._known.clear()
         self._known[year] = first, targets
         return first, targets
 
