@@ -23,6 +23,7 @@ _HOMES = {
     "Occurrence": "duly._core.occurrence",
     "OnCalendar": "duly.schedules.on_calendar",
     "Outcome": "duly._core.states",
+    "RRule": "duly.schedules.rrule",
     "Result": "duly._sync.refusals",
     "Run": "duly._sync.run",
     "Start": "duly._core.start",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from duly.schedules.cron import Cron as Cron
     from duly.schedules.every import Every as Every
     from duly.schedules.on_calendar import OnCalendar as OnCalendar
+    from duly.schedules.rrule import RRule as RRule
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ KINDS: Final = {
     "every": "duly.schedules.every",
     "oncalendar": "duly.schedules.on_calendar",
     "period": "duly.schedules.period",
+    "rrule": "duly.schedules.rrule",
 }
 
 
