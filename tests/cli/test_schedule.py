@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from holidays.version import __version__ as holidays_version
 
 from duly import zones
 from duly._cli import cron_words
-from duly._cli.schedule_view import length
+from duly._cli.schedule_words import length
 from duly.schedules import Cron, Every
 from tests.docs import terminal
 
@@ -136,6 +137,25 @@ def test_head_says_the_schedule_its_zone_and_its_rules_in_words(duly: Duly) -> N
         "gap": "a time that does not exist runs at the first instant after the gap",
         "fold": "a time that comes twice runs the first time only",
     }
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        ("skip", "only on business days"),
+        ("next", "a day that is no business day moves to the next one"),
+        ("previous", "a day that is no business day moves to the one before"),
+    ],
+)
+def test_head_says_where_other_days_go_and_by_which_calendar(
+    duly: Duly, shift: str, words: str
+) -> None:
+    """Also by which release: what it expects of coming years can change."""
+    text = f"business DE {shift}; of=cron 0 9 1 * *; zone=UTC; gap=next; fold=first"
+    found = head(duly("schedule", text, "--from", "2026-01-01", "--count", "1"))
+
+    assert found["words"] == "At 09:00, on day 1 of the month"
+    assert found["business"] == f"{words}; calendar DE, by holidays {holidays_version}"
 
 
 def test_row_has_clock_offset_and_interval(duly: Duly) -> None:
@@ -352,7 +372,7 @@ def test_table_fits_a_terminal_and_nothing_is_cut(
             assert row[name] in flat
         assert row["due at"] in flat
     for text_line in text.partition("\n\n")[0].splitlines():
-        assert text_line[8:] in piped.stdout
+        assert text_line[10:] in piped.stdout
 
 
 def _ended(done: subprocess.CompletedProcess[str]) -> Ended:

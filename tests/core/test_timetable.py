@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly import zones
-from duly._core.schedules.cron_fields import parse
 from duly._core.schedules.period import PeriodSchedule
 from duly._core.timetable import Line, lines, walls_of
 from duly._core.timing import interval
 from duly._core.wall_time import FOLDS, GAPS, instants
-from duly.errors import NominalTimeInvalid, ScheduleInvalid
+from duly.errors import NominalTimeInvalid
 from duly.schedules import Cron, Every
 
 if TYPE_CHECKING:
@@ -44,14 +43,6 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def readable(expression: str) -> bool:
-    try:
-        parse(expression)
-    except ScheduleInvalid:
-        return False
-    return True
-
-
 def table(schedule: Schedule, start: str, end: str, zone: str | None = None) -> list[Line]:
     of = zones.load(zone) if zone else schedule.zone  # type: ignore[attr-defined]
     return list(lines(schedule, of, utc(start), until=utc(end), limit=ALL))
@@ -68,7 +59,8 @@ def noted(found: Sequence[Line]) -> list[tuple[str, str, str, int]]:
 
 # ----------------------------------------------------------------------------------- the vectors
 
-ROWS = [row for row in VECTORS["cron"] if readable(row["expr"])]
+# A schedule that never fires is refused when it is made, and has no timetable.
+ROWS = [row for row in VECTORS["cron"] if any(row["expect"]["vixie"])]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duly._core.schedules.business import BusinessSchedule
 from duly._core.schedules.cron import CronSchedule
 from duly._core.timetable import walls_of
 
@@ -20,6 +21,8 @@ __all__ = ["in_words"]
 def in_words(schedule: Schedule) -> str | None:
     """What a cron schedule says, in words and in 24-hour time; None for every other kind."""
     walls = walls_of(schedule)
+    while isinstance(walls, BusinessSchedule):
+        walls = walls.schedule
     if not isinstance(walls, CronSchedule):
         return None
     *times, day, month, weekday = walls.expression.split()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from zoneinfo import ZoneInfo
 
-    from duly._cli.schedule_view import Subject
+    from duly._cli.schedule_words import Subject
     from duly._core.schedules import Schedule
     from duly._core.wall_time import Fold, Gap
 
@@ -117,7 +117,7 @@ def _subject(
     Raises:
         UsageError: Neither a job nor a schedule, or an option that it has no use for.
     """
-    from duly._cli.schedule_view import Subject
+    from duly._cli.schedule_words import Subject
 
     if not _is_text(given):
         return _of_job(settings, given, timezone, gap, fold)
@@ -134,7 +134,7 @@ def _of_job(
     settings: Settings, name: str, timezone: str | None, gap: Gap | None, fold: Fold | None
 ) -> Subject:
     from duly._cli.app_loading import load
-    from duly._cli.schedule_view import Subject
+    from duly._cli.schedule_words import Subject
     from duly._core.job import find
     from duly._core.occurrence import JOB_NAME
 
