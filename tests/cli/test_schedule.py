@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from holidays.version import __version__ as holidays_version
 
-from duly import zones
+from duly import BusinessDays, Dates, OnCalendar, RRule, zones
 from duly._cli import cron_words
 from duly._cli.schedule_words import length
 from duly.schedules import Cron, Every
@@ -180,6 +180,12 @@ def test_row_has_clock_offset_and_interval(duly: Duly) -> None:
         ("  30 2 * * *  ", "2026-03-28T02:30:00Z"),
         (CANONICAL, "2026-03-28T01:30:00Z"),
         ("every 5400s; anchor=2026-03-28T00:10:00Z", "2026-03-28T00:10:00Z"),
+        (Dates(["2026-03-28T05:00:00+02:00"]).text, "2026-03-28T03:00:00Z"),
+        (Dates(["2026-03-29"], at="02:30", timezone="Europe/Berlin").text,
+         "2026-03-29T01:00:00Z"),
+        (OnCalendar("Mon..Fri 09:00 Europe/Berlin").text, "2026-03-30T07:00:00Z"),
+        (RRule("FREQ=MONTHLY", start="2026-01-31T09:00:00").text, "2026-03-31T09:00:00Z"),
+        (BusinessDays("0 9 * * *", calendar="DE").text, "2026-03-30T09:00:00Z"),
         (f"period day 0; zone=Europe/Berlin; of={CANONICAL}".replace("both", "first"),
          "2026-03-27T23:00:00Z"),
     ],

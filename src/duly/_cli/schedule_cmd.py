@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -162,14 +163,14 @@ def _of_text(text: str, timezone: str | None, gap: Gap | None, fold: Fold | None
     """
     from duly import schedules
 
-    if text.partition(" ")[0] not in schedules.KINDS:
+    if (home := schedules.KINDS.get(text.partition(" ")[0])) is None:
         return schedules.Cron(text, timezone or "UTC", gap=gap, fold=fold)
-    if "; " not in text:
+    made: Schedule | None = import_module(home).from_text(text)
+    if made is None:
         raise ScheduleInvalid(
             f"{shown(text)} is no schedule: write cron text such as '*/5 * * * *', or a canonical"
             " text such as 'every 900s; anchor=2026-01-01T00:00:00Z'"
         )
-    made = schedules.from_text(text)
     _refuse_rules("a canonical text", gap, fold)
     _refuse_zone("a canonical text", timezone, getattr(made, "zone", None))
     return made
