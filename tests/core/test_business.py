@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from duly._core.schedules.business import SEARCH_MAX, SHIFTS, BusinessSchedule
 from duly.calendars import Calendar, load
 from duly.errors import ScheduleInvalid
