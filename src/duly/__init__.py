@@ -17,6 +17,7 @@ _HOMES = {
     "Calendar": "duly.calendars",
     "Claim": "duly._sync.claim",
     "Cron": "duly.schedules.cron",
+    "Dates": "duly.schedules.dates",
     "Disposition": "duly._core.states",
     "Every": "duly.schedules.every",
     "Interval": "duly._core.timing",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from duly.errors import *  # noqa: F403 - the tree is public as a whole
     from duly.schedules.business import BusinessDays as BusinessDays
     from duly.schedules.cron import Cron as Cron
+    from duly.schedules.dates import Dates as Dates
     from duly.schedules.every import Every as Every
     from duly.schedules.on_calendar import OnCalendar as OnCalendar
     from duly.schedules.rrule import RRule as RRule

@@ -23,6 +23,7 @@ __all__ = ["Cron", "Every", "from_text"]
 KINDS: Final = {
     "business": "duly.schedules.business",
     "cron": "duly.schedules.cron",
+    "dates": "duly.schedules.dates",
     "every": "duly.schedules.every",
     "oncalendar": "duly.schedules.on_calendar",
     "period": "duly.schedules.period",
