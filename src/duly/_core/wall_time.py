@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from duly.errors import ScheduleInvalid
 
-__all__ = ["FOLDS", "GAPS", "Fold", "Gap", "instants", "plain_offset"]
+__all__ = ["FOLDS", "GAPS", "Fold", "Gap", "instants", "offset_bounds", "plain_offset"]
 
 # A wall time that the zone skips: it has no instant; the first instant after the gap; or the
 # instant that the offset before the gap gives, which is later by the length of the gap.
@@ -29,6 +29,10 @@ DAY: Final = timedelta(days=1)
 SECOND: Final = timedelta(seconds=1)
 FIRST_DAY: Final = datetime(1, 1, 1)
 LAST_DAY: Final = datetime(9999, 12, 31)
+
+# By their number: some days, and the last midnight that they can start at.
+DAYS: Final = tuple(days * DAY for days in range(5))
+LAST_STARTS: Final = tuple(LAST_DAY - days for days in DAYS)
 
 
 def instants(wall: datetime, zone: tzinfo, *, gap: Gap, fold: Fold) -> tuple[datetime, ...]:
@@ -64,9 +68,6 @@ def instants(wall: datetime, zone: tzinfo, *, gap: Gap, fold: Fold) -> tuple[dat
 def plain_offset(midnight: datetime, zone: tzinfo, *, days: int = 1) -> timedelta | None:
     """The one offset of a day, or of some days, that no switch touches to the last midnight.
 
-    Two switches within those days that cancel out would be missed; the zone data has none
-    within five days of each other (tests/core/test_wall_time.py).
-
     Args:
         midnight: Naive, the start of the first day.
         zone: The zone, with PEP 495 `fold` semantics.
@@ -76,11 +77,40 @@ def plain_offset(midnight: datetime, zone: tzinfo, *, days: int = 1) -> timedelt
         The offset; None where each wall time needs `instants`: at a switch, and at the ends of
         the calendar, whose wall times may have no instant in UTC.
     """
-    if midnight == FIRST_DAY or midnight > LAST_DAY - days * DAY:
-        return None
+    low, high = offset_bounds(midnight, zone, days=days)
+    return low if low == high else None
+
+
+def offset_bounds(
+    midnight: datetime, zone: tzinfo, *, days: int = 1
+) -> tuple[timedelta, timedelta]:
+    """The least and the greatest offset of a day, or of some days, to the last midnight.
+
+    Every instant of a wall time of these days, under any policy, lies between the wall time
+    less the greatest and less the least. Two switches within those days that cancel out would
+    be missed; the zone data has none within five days of each other
+    (tests/core/test_wall_time.py).
+
+    Args:
+        midnight: Naive, the start of the first day.
+        zone: The zone, with PEP 495 `fold` semantics.
+        days: How many days, at most 4.
+
+    Returns:
+        Both bounds. They are equal where no switch touches the days, but never at the ends of
+        the calendar, whose wall times may have no instant in UTC.
+    """
+    if midnight == FIRST_DAY or midnight > LAST_STARTS[days]:
+        last = min(midnight, LAST_STARTS[days]) + DAYS[days]
+        found = *_offsets(midnight, zone), *_offsets(last, zone)
+        return min(found) - SECOND, max(found) + SECOND
     # A switch at the first midnight shows too: the last one then has the other offset.
-    offset = _offset(midnight.replace(tzinfo=zone))
-    return offset if _offsets(midnight + days * DAY, zone) == (offset, offset) else None
+    first = _offset(midnight.replace(tzinfo=zone))
+    earlier, later = _offsets(midnight + DAYS[days], zone)
+    if first == earlier == later:
+        return first, first
+    again = _offset(midnight.replace(tzinfo=zone, fold=1))
+    return min(first, again, earlier, later), max(first, again, earlier, later)
 
 
 def _offsets(wall: datetime, zone: tzinfo) -> tuple[timedelta, timedelta]:

@@ -30,10 +30,15 @@ class Cron(CronSchedule):
       (`"next"`), or is later by the length of the gap (`"shift"`);
     - a repeated wall time is its first instant (`fold="first"`), its `"last"`, or `"both"`.
 
-    By default (`dst="cron"`) the rule of Vixie cron holds: an expression whose minute or hour
-    starts with `*` counts elapsed time (`skip` and `both`), any other runs once a day
+    By default (`dst="cron"`) the rule of Vixie cron holds: an expression whose second, minute or
+    hour starts with `*` counts elapsed time (`skip` and `both`), any other runs once a day
     (`next` and `first`). Two day fields that are both restricted mean either; a `*` at the
     start of one makes it both. 0 and 7 are Sunday.
+
+    Beyond crontab(5): six fields start with the seconds, as in Quartz (croniter reads them
+    last, and no text says which is meant); `L` is the last day of the month and `L-3` three
+    days before it; `FRIL` or `5L` is the last Friday, `MON#2` or `1#2` the second Monday. These
+    restrict a day field, as a number does.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class Cron(CronSchedule):
         """Read the expression and load the zone.
 
         Args:
-            expression: Five fields, or a word such as `@daily`.
+            expression: Five fields, six with the seconds first, or a word such as `@daily`.
             timezone: A name of the IANA zone data, such as `Europe/Berlin`.
             dst: The rule for what *gap* and *fold* leave open; `cron` is the only one.
             gap: `skip`, `next` or `shift`.

@@ -1,8 +1,10 @@
-"""The text of a cron expression: five fields, or one of the words that stand for them.
+"""The text of a cron expression: five fields, six, or one of the words that stand for them.
 
-Decides which minutes, hours, days, months and weekdays an expression names, and what a refusal
-says (crontab(5) of Vixie cron). Must never wrap a range round, guess what a step past its
-range means, or take a form that another cron reads differently.
+Decides which seconds, minutes, hours, days, months and weekdays an expression names, and what a
+refusal says (crontab(5) of Vixie cron; seconds, `L` and `#` as in Quartz, but Sunday is 0).
+Must never wrap a range round, guess what a step past its range means, or take a form that
+another cron reads differently; where the seconds stand is the one exception, as five fields
+cannot be told from six with the seconds last.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Final
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
-__all__ = ["Expression", "Field", "parse"]
+__all__ = ["LAST", "Expression", "Field", "parse"]
 
 TEXT_MAX: Final = 1_000
 
@@ -32,13 +34,19 @@ MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN")
 MONTHS_LATER: Final = ("JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
-# The longest that each month ever is.
-MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# The ordinal of a month's last weekday of its name.
+LAST: Final = -1
+
+BEFORE_LAST_MAX: Final = 30
+ORDINAL_MAX: Final = 5
 
 TERM: Final = re.compile(
     r"(?:(?P<star>\*)|(?P<low>[0-9]{1,4}|[A-Z]{3})(?:-(?P<high>[0-9]{1,4}|[A-Z]{3}))?)"
     r"(?:/(?P<step>[0-9]{1,4}))?"
 )
+
+LAST_DAY: Final = re.compile(r"L(?:-(?P<before>[0-9]{1,4}))?")
+ORDINAL: Final = re.compile(r"(?P<weekday>[0-9]{1,4}|[A-Z]{3})(?:#(?P<ordinal>[0-9]{1,4})|L)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class Kind:
     low: int
     high: int
     names: dict[str, int]
+    more: str = ""
 
     @property
     def allowed(self) -> str:
@@ -58,12 +67,17 @@ class Kind:
         return f"{self.low}-{self.high}{named}"
 
 
-KINDS: Final = (
+SECOND: Final = Kind("second", 0, 59, {})
+DAY: Final = Kind("day of month", 1, 31, {}, ", L and L-3")
+WEEKDAY: Final = Kind(
+    "day of week", 0, 7, {name: n for n, name in enumerate(WEEKDAYS)}, ", MON#2 and FRIL"
+)
+FIVE: Final = (
     Kind("minute", 0, 59, {}),
     Kind("hour", 0, 23, {}),
-    Kind("day of month", 1, 31, {}),
+    DAY,
     Kind("month", 1, 12, {name: n for n, name in enumerate(MONTHS + MONTHS_LATER, 1)}),
-    Kind("day of week", 0, 7, {name: n for n, name in enumerate(WEEKDAYS)}),
+    WEEKDAY,
 )
 
 
@@ -72,12 +86,19 @@ class Field:
     """One field, read.
 
     Attributes:
-        values: What it names; Sunday is 0, never 7.
+        values: What it names outright; Sunday is 0, never 7.
         starred: Its text starts with `*`, which Vixie cron's rules ask for days and switches.
+        before_last: Days of the month, by how many days before the last one they lie.
+        ordinals: Weekdays of the month, each with which one of its name it is, or `LAST`.
     """
 
     values: frozenset[int]
-    starred: bool
+    starred: bool = False
+    before_last: frozenset[int] = frozenset()
+    ordinals: frozenset[tuple[int, int]] = frozenset()
+
+
+ON_THE_MINUTE: Final = Field(frozenset((0,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +106,14 @@ class Expression:
     """A cron expression, read.
 
     Attributes:
-        text: Its five fields in canonical text: one blank between them, names in upper case,
-            a word such as `@daily` written out.
+        text: Its fields in canonical text: one blank between them, names in upper case, a word
+            such as `@daily` written out, five where a sixth would only say the second 0.
+        count: How many fields were written.
     """
 
     text: str
+    count: int
+    second: Field
     minute: Field
     hour: Field
     day: Field
@@ -98,11 +122,11 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """Read a cron expression of five fields, or a word such as `@daily`.
+    """Read a cron expression of five or six fields, or a word such as `@daily`.
 
     Raises:
-        ScheduleInvalid: It cannot be read, or never fires; the message names the field, the
-            place and what is allowed.
+        ScheduleInvalid: It cannot be read; the message names the field, the place and what is
+            allowed.
     """
     if not _is_text(text):
         raise ScheduleInvalid(f'a cron expression is text, not {shown(text)}; write "30 2 * * *"')
@@ -112,18 +136,22 @@ def parse(text: str) -> Expression:
         )
     spelled = _written_out(text)
     parts = [(part.group().upper(), part.start() + 1) for part in re.finditer(r"\S+", spelled)]
-    if len(parts) != len(KINDS):
+    kinds = (SECOND, *FIVE) if len(parts) == len(FIVE) + 1 else FIVE
+    if len(parts) != len(kinds):
         raise ScheduleInvalid(
-            f"cron {shown(text)} has {len(parts)} fields; "
-            "write five: minute, hour, day of month, month, day of week"
+            f"cron {shown(text)} has {len(parts)} fields; write five: minute, hour, day of month, "
+            "month, day of week; or six with the second before them"
         )
+    first = " of 6, seconds first" if len(kinds) > len(FIVE) else ""
     fields = [
-        _field(part, kind, where=f"cron {shown(text)}: {kind.name} (field {number})", column=column)
-        for number, (kind, (part, column)) in enumerate(zip(KINDS, parts, strict=True), 1)
+        _field(part, kind, f"cron {shown(text)}: {kind.name} (field {number}{first})", column)
+        for number, (kind, (part, column)) in enumerate(zip(kinds, parts, strict=True), 1)
     ]
-    expression = Expression(" ".join(part for part, _ in parts), *fields)
-    _must_fire(expression, text)
-    return expression
+    words = [part for part, _ in parts]
+    if len(kinds) == len(FIVE):
+        return Expression(" ".join(words), len(kinds), ON_THE_MINUTE, *fields)
+    plain = fields[0] == ON_THE_MINUTE
+    return Expression(" ".join(words[1:] if plain else words), len(kinds), *fields)
 
 
 def _is_text(text: object) -> bool:
@@ -147,26 +175,61 @@ def _written_out(text: str) -> str:
     return WORDS[word]
 
 
-def _field(part: str, kind: Kind, *, where: str, column: int) -> Field:
+def _field(part: str, kind: Kind, where: str, column: int) -> Field:
     """Read one field: terms between commas."""
     values: set[int] = set()
+    before_last: set[int] = set()
+    ordinals: set[tuple[int, int]] = set()
     for term in part.split(","):
         place = f"{where}, character {column}"
-        match = TERM.fullmatch(term)
-        if match is None:
+        if kind is DAY and (match := LAST_DAY.fullmatch(term)):
+            before_last.add(_before_last(match, place))
+        elif kind is WEEKDAY and (match := ORDINAL.fullmatch(term)):
+            ordinals.add(_ordinal(match, kind, place))
+        elif match := TERM.fullmatch(term):
+            values.update(_term(match, kind, place))
+        else:
             raise ScheduleInvalid(f"{place}: {shown(term)} {_why_not(term, kind)}")
-        values.update(_term(match, kind, place))
         column += len(term) + 1
-    if kind.name == "day of week" and 7 in values:
+    if kind is WEEKDAY and 7 in values:
         values = values - {7} | {0}
-    return Field(frozenset(values), part.startswith("*"))
+    return Field(
+        frozenset(values), part.startswith("*"), frozenset(before_last), frozenset(ordinals)
+    )
+
+
+def _before_last(match: re.Match[str], place: str) -> int:
+    """How many days before the last one of the month: 0 for `L`."""
+    if match["before"] is None:
+        return 0
+    days = int(match["before"])
+    if not 1 <= days <= BEFORE_LAST_MAX:
+        raise ScheduleInvalid(
+            f"{place}: {shown(match.group())} is not allowed; allowed are L for the last day and "
+            f"L-1 to L-{BEFORE_LAST_MAX} for days before it"
+        )
+    return days
+
+
+def _ordinal(match: re.Match[str], kind: Kind, place: str) -> tuple[int, int]:
+    """A weekday and which one of the month it is: `MON#2`, or `FRIL` for the last."""
+    weekday = _value(match["weekday"], kind, place) % 7
+    if match["ordinal"] is None:
+        return weekday, LAST
+    ordinal = int(match["ordinal"])
+    if not 1 <= ordinal <= ORDINAL_MAX:
+        raise ScheduleInvalid(
+            f"{place}: {shown(match.group())} is not allowed; allowed are #1 to #{ORDINAL_MAX}, "
+            f"and {match['weekday']}L for the last"
+        )
+    return weekday, ordinal
 
 
 def _term(match: re.Match[str], kind: Kind, place: str) -> range:
     """The values of one term: `*`, a value or a range, and perhaps a step."""
     if match["star"]:
         # A star in the weekdays is the seven days once, so that a step counts from Sunday.
-        low, high = kind.low, 6 if kind.name == "day of week" else kind.high
+        low, high = kind.low, 6 if kind is WEEKDAY else kind.high
     else:
         low = _value(match["low"], kind, place)
         high = _value(match["high"], kind, place) if match["high"] else low
@@ -206,19 +269,18 @@ def _why_not(term: str, kind: Kind) -> str:
         return "is empty, a comma too many; remove it"
     if term == "?":
         return "is another scheduler's word for any; write *"
+    if kind is WEEKDAY and term == "L":
+        return (
+            "alone is Saturday to some crons and an error to others; "
+            "write SAT, or FRIL for the last Friday of the month"
+        )
+    if kind is WEEKDAY and re.fullmatch(r".+[-/].*(#[0-9]+|L)", term):
+        return "numbers a range; write each weekday by itself, such as MON#2,TUE#2"
+    if kind is DAY and re.fullmatch(r"L?W|[0-9]+W|W[0-9]+", term):
+        return "means the nearest weekday, without holidays; give BusinessDays for working days"
+    if kind is DAY and "#" in term:
+        return "belongs to the day of week, such as MON#2 in the last field"
     return (
         f"cannot be read; allowed are {kind.allowed}, *, ranges such as "
-        f"{kind.low}-{kind.low + 4}, steps such as */2, and lists of them"
+        f"{kind.low}-{kind.low + 4}, steps such as */2{kind.more}, and lists of them"
     )
-
-
-def _must_fire(expression: Expression, text: str) -> None:
-    """Refuse an expression whose days exist in none of its months."""
-    day, month = expression.day, expression.month
-    if not day.starred and not expression.weekday.starred:
-        return  # either may match, and every month has every weekday
-    if all(min(day.values) > MONTH_DAYS[number - 1] for number in month.values):
-        raise ScheduleInvalid(
-            f"cron {shown(text)} never fires: no month of field 4 has day {min(day.values)} of "
-            "field 3; choose a day that the month has"
-        )

@@ -113,17 +113,16 @@ class WallSchedule:
         """
         at = as_utc(at, name="at")
         today = self._midnight(at)
-        bounds = self._bounds_around(today)
+        around_today = self._bounds_around(today)
         # Where a repeated hour crosses midnight, the next day's first minutes come before it.
-        last = today if bounds[0] == bounds[1] else shifted(today, DAY)
+        last = today if around_today[0] == around_today[1] else shifted(today, DAY)
         newest: datetime | None = None
         found_on = today
         for midnight, times in self._days.backward(last):
             # An earlier day can hold a later instant, where a gap shifts its times past midnight.
             if newest is not None and found_on - midnight > REACH:
                 break
-            if midnight != today:
-                bounds = self._bounds_around(midnight)
+            bounds = around_today if midnight == today else self._bounds_around(midnight)
             found = self._newest_of_day(midnight.replace(tzinfo=UTC), times, at, bounds)
             if found is None:
                 continue
