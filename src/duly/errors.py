@@ -16,6 +16,7 @@ __all__ = [
     "ConnectionLost",
     "DatabaseNotFound",
     "DatabaseReadOnly",
+    "DefinitionStale",
     "DuplicateJob",
     "DulyError",
     "Expired",
@@ -31,6 +32,7 @@ __all__ = [
     "OperatorError",
     "PayloadConflict",
     "PayloadInvalid",
+    "PeriodChanged",
     "PruneRefused",
     "ResultInvalid",
     "ScheduleInvalid",
@@ -45,6 +47,7 @@ __all__ = [
     "UnsafeStorage",
     "UnsupportedDatabase",
     "UsageError",
+    "ZoneDataOutdated",
 ]
 
 
@@ -123,6 +126,12 @@ class ScheduleInvalid(UsageError):
     """A schedule or zone that cannot be read or never fires."""
 
     code = "schedule_invalid"
+
+
+class PeriodChanged(UsageError):
+    """Another `period=` on a job with history: its keys would mean something else."""
+
+    code = "period_changed"
 
 
 class UnknownJob(UsageError):
@@ -246,6 +255,18 @@ class UnsafeStorage(OperatorError):
     """Storage that does not keep what was committed: unlogged, MyISAM, a network file system."""
 
     code = "unsafe_storage"
+
+
+class DefinitionStale(OperatorError):
+    """This process's definition of a job is an earlier one than the ledger's."""
+
+    code = "definition_stale"
+
+
+class ZoneDataOutdated(OperatorError):
+    """This process's time zone data is older than the ledger's, and disagrees for a job."""
+
+    code = "zone_data_outdated"
 
 
 class PruneRefused(OperatorError):

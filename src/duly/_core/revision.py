@@ -1,0 +1,249 @@
+"""What a job is expected to do, since when: its revisions.
+
+Decides whether a process's definition of a job is the one in force, a new one, or an old one
+that must not come back by itself, and whether the process's zone data may speak. Every edit
+holds from its effective-from on: it never changes what was expected before (invariant 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from duly._core.instants import format_instant
+from duly._core.zone_record import ZoneRecord
+from duly.errors import DefinitionStale, PeriodChanged, ZoneDataOutdated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duly._core.policies import Policies
+
+__all__ = ["Definition", "Revision", "decide"]
+
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a process says of a job.
+
+    Attributes:
+        job: The name under which the ledger keeps it.
+        schedule: The canonical text; None for a job that is only started by name.
+        zone: The name of its zone.
+        policies: Its policies.
+        payload: The canonical text of its payload.
+        app: The name of the App that defines it; "" if it has none.
+    """
+
+    job: str
+    schedule: str | None
+    zone: str
+    policies: Policies
+    payload: str
+    app: str
+
+    @property
+    def digest(self) -> str:
+        """Equal for definitions that expect the same."""
+        return sha256(repr(self._parts()).encode()).hexdigest()
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.schedule, self.zone, sorted(self.policies.stored().items()), self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One row of what was, is or will be expected.
+
+    Attributes:
+        number: From 1 on; the highest is the latest.
+        effective_at: It holds for what falls due from then on.
+        digest: Of the definition; "" for a retirement.
+        schedule: The canonical text; None if nothing is expected.
+        zone_version: The release of the zone data that its writer had.
+        zone_record: The zone's offsets near its effective-from.
+        why: `first`, `edit`, `zone data`, `adopted` or `retired`.
+    """
+
+    job: str
+    number: int
+    effective_at: datetime
+    digest: str
+    schedule: str | None
+    zone: str
+    zone_version: str
+    zone_record: ZoneRecord
+    policies: Policies
+    payload: str
+    app: str
+    why: str
+
+    @property
+    def retired(self) -> bool:
+        """Whether it says that the job is no more."""
+        return self.why == "retired"
+
+    @property
+    def period(self) -> str | None:
+        """The business period of the schedule, such as `day -1`; None without one."""
+        return _period(self.schedule)
+
+
+def decide(
+    definition: Definition,
+    revisions: Sequence[Revision],
+    *,
+    now: datetime,
+    zone: Any,
+    zone_version: str,
+    adopt: bool = False,
+) -> Revision | None:
+    """What a process's definition means to the ledger.
+
+    Args:
+        definition: What the process says.
+        revisions: Of that job, by number.
+        now: The database's clock.
+        zone: The zone as the process has it.
+        zone_version: The release of the process's zone data.
+        adopt: A person makes an earlier definition the new one.
+
+    Returns:
+        The revision to be written, or None if the latest says the same.
+
+    Raises:
+        DefinitionStale: It equals an earlier revision, or the job was retired.
+        ZoneDataOutdated: The process's zone data is older and disagrees.
+        PeriodChanged: Another `period=` on a job with history.
+    """
+    if not revisions:
+        starts = definition.policies.starts
+        return _revision(definition, 1, starts or now, now, zone, zone_version, "first")
+    latest = revisions[-1]
+    why = _why(definition, revisions, adopt=adopt)
+    if why is None:
+        why = _zone_news(latest, zone, zone_version)
+        if why is None:
+            return None
+    elif _period(definition.schedule) != _last_period(revisions):
+        raise PeriodChanged(
+            f"job {definition.job}: its revision {latest.number} has "
+            f"{_shown(_last_period(revisions))}, and this code has "
+            f"{_shown(_period(definition.schedule))}; a period is part of the identity, so give "
+            "the job a new name, with starts= where the new one begins",
+            job=definition.job,
+        )
+    elif _zone_news(latest, zone, zone_version, of=definition.zone) is None:
+        pass
+    effective_at = max(now, latest.effective_at + MICROSECOND)
+    return _revision(definition, latest.number + 1, effective_at, now, zone, zone_version, why)
+
+
+def retirement(latest: Revision, now: datetime) -> Revision:
+    """The revision that expects nothing more of a job."""
+    return Revision(
+        latest.job,
+        latest.number + 1,
+        max(now, latest.effective_at + MICROSECOND),
+        "",
+        None,
+        latest.zone,
+        latest.zone_version,
+        latest.zone_record,
+        latest.policies,
+        latest.payload,
+        latest.app,
+        "retired",
+    )
+
+
+def _why(definition: Definition, revisions: Sequence[Revision], *, adopt: bool) -> str | None:
+    """Why a definition makes a new revision; None if the latest says the same."""
+    latest = revisions[-1]
+    if latest.digest == definition.digest:
+        return None
+    earlier = [r for r in revisions[:-1] if r.digest == definition.digest]
+    if not earlier:
+        return "edit"
+    if adopt:
+        return "adopted"
+    since = format_instant(latest.effective_at)
+    what = "was retired" if latest.retired else f"is at revision {latest.number}"
+    raise DefinitionStale(
+        f"job {definition.job}: this code has revision {earlier[-1].number}, and the job {what} "
+        f"since {since}; deploy the newer code here, or make this one the rule again with "
+        "`duly init --adopt`",
+        job=definition.job,
+        revision=earlier[-1].number,
+        latest=latest.number,
+    )
+
+
+def _zone_news(latest: Revision, zone: Any, zone_version: str, of: str | None = None) -> str | None:
+    """Whether newer zone data makes a revision.
+
+    Raises:
+        ZoneDataOutdated: The process's data is older and disagrees.
+    """
+    if (of or latest.zone) != latest.zone or zone_version == latest.zone_version:
+        return None
+    if latest.zone_record.agrees(zone):
+        return None
+    if zone_version > latest.zone_version:
+        return "zone data"
+    raise ZoneDataOutdated(
+        f"job {latest.job}: the ledger knows {latest.zone} from tzdata {latest.zone_version}, and "
+        f"this host has {zone_version}, which disagrees; run pip install --upgrade tzdata here",
+        job=latest.job,
+        zone=latest.zone,
+        ledger=latest.zone_version,
+        host=zone_version,
+    )
+
+
+def _revision(
+    definition: Definition,
+    number: int,
+    effective_at: datetime,
+    now: datetime,
+    zone: Any,
+    zone_version: str,
+    why: str,
+) -> Revision:
+    return Revision(
+        definition.job,
+        number,
+        effective_at,
+        definition.digest,
+        definition.schedule,
+        definition.zone,
+        zone_version,
+        ZoneRecord.around(zone, now),
+        definition.policies,
+        definition.payload,
+        definition.app,
+        why,
+    )
+
+
+def _last_period(revisions: Sequence[Revision]) -> str | None:
+    """The period of the last revision that expected anything."""
+    scheduled = [r for r in revisions if r.schedule is not None]
+    return scheduled[-1].period if scheduled else None
+
+
+def _period(schedule: str | None) -> str | None:
+    if schedule is None or not schedule.startswith("period "):
+        return None
+    return schedule.partition(";")[0].removeprefix("period ")
+
+
+def _shown(period: str | None) -> str:
+    if period is None:
+        return "no period="
+    name, _, offset = period.partition(" ")
+    return f'period="{name}"' + (f" with period_offset={offset}" if offset != "0" else "")
