@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly import zones
@@ -43,14 +43,16 @@ CRON = {"HOME": "x", "LOGNAME": "ann", "PATH": "/usr/bin:/bin", "SHELL": "/bin/s
 VARIABLES = [name for names in STARTERS.values() for name in names]
 
 # What a variable may hold: any text, and text that is nearly right.
-texts = (
-    st.text(max_size=80)
-    | st.from_regex(r"[a-z]{1,5}-[0-9]{1,12}", fullmatch=True)
-    | st.from_regex(
-        r"(0001|2[0-9]{3}|9999)-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,10})?"
-        r"(Z|[+-][0-9]{2}:[0-9]{2})?",
-        fullmatch=True,
-    )
+times = st.builds(
+    "{}{}{}".format,
+    st.datetimes().map(lambda wall: wall.isoformat(timespec="seconds")),
+    st.sampled_from(["", ".5", ".000000", ".123456789", ".1234567890", "."]),
+    st.sampled_from(["Z", "+02:00", "-23:59", "+24:00", "", "z", " "]),
+)
+jobs = st.builds("{}-{}".format, st.text(max_size=5) | st.just("backup"), st.integers(0, 10**12))
+texts = st.text(max_size=80) | jobs | times
+environments = st.dictionaries(
+    st.sampled_from([*VARIABLES, "INVOCATION_ID"]), texts, min_size=1, max_size=3
 )
 
 
@@ -126,7 +128,8 @@ def test_variable_that_a_file_reads_calls_for_it(starter: str) -> None:
     assert asked - {"INVOCATION_ID"} == set(STARTERS[starter])
 
 
-@given(st.dictionaries(st.sampled_from([*VARIABLES, "INVOCATION_ID"]), texts))
+@settings(deadline=None)
+@given(environments)
 def test_any_text_gives_starts_or_one_line_that_names_the_variable(
     environ: dict[str, str],
 ) -> None:
@@ -146,7 +149,8 @@ def test_any_text_gives_starts_or_one_line_that_names_the_variable(
             assert start.at is None or start.at.tzinfo is UTC
 
 
-@given(st.dictionaries(st.sampled_from([*VARIABLES, "INVOCATION_ID"]), texts, min_size=1))
+@settings(deadline=None)
+@given(environments)
 def test_any_text_resolves_or_is_refused_as_a_usage_error(environ: dict[str, str]) -> None:
     """What was read is fit for the resolver: a nominal time that is due, or one clear line."""
 

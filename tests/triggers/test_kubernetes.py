@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly import zones
@@ -78,6 +78,7 @@ def test_res_k8s_second_fold() -> None:
     assert found == [Nominal(expected, "kubernetes", expected)] * 3
 
 
+@settings(deadline=None)
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2150, 1, 1)))
 def test_name_of_any_minute_is_read_back(wall: datetime) -> None:
     """The name is made as Kubernetes makes it: Unix seconds, divided by 60, cut."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly._core.start import Start
@@ -159,6 +159,15 @@ def test_res_temporal_id() -> None:
     assert start.said == "workflow id='backup-2026-03-29T01:00:00Z'"
 
 
+def test_temporal_id_may_hold_any_text_before_the_time() -> None:
+    """The part before the time is a person's own; Temporal allows a line break in it."""
+    start = temporal.read(workflow_id="a\nb-2026-03-29T01:00:00Z")
+
+    assert start is not None
+    assert start.at == AT
+    assert start.said.isprintable()
+
+
 @pytest.mark.parametrize(
     "value", [AT, [AT], (AT,), "2026-03-29T01:00:00Z", "2026-03-29T01:00:00.000000001Z"]
 )
@@ -205,6 +214,7 @@ def test_temporal_id_with_an_impossible_time_is_refused() -> None:
 # --------------------------------------------------------------------------------------------- all
 
 
+@settings(deadline=None)
 @given(values)
 def test_any_value_gives_a_start_or_one_line_that_names_where_it_stands(value: Any) -> None:
     """What a stranger's message holds is never a crash, and never ignored."""
