@@ -98,13 +98,12 @@ class _Days:
         self._years = event.years
         self._months = event.month.values()
         self._known: dict[tuple[int, int], list[int]] = {}
-        minutes, seconds = event.minute.values(), event.second.values()
-        self._times = [
-            timedelta(hours=hour, minutes=minute, microseconds=second)
-            for hour in event.hour.values()
-            for minute in minutes
-            for second in seconds
-        ]
+        # Adding is several times faster than making: there may be one a second.
+        hours = [timedelta(hours=hour) for hour in event.hour.values()]
+        minutes = [timedelta(minutes=minute) for minute in event.minute.values()]
+        seconds = [timedelta(microseconds=second) for second in event.second.values()]
+        starts = [hour + minute for hour in hours for minute in minutes]
+        self._times = [start + second for start in starts for second in seconds]
 
     def forward(self, first: datetime) -> Iterator[tuple[datetime, Sequence[timedelta]]]:
         """From *first* on, to the last year named, the year 9999 at most."""
