@@ -15,8 +15,12 @@ from duly.calendars import Calendar, load
 from duly.errors import ScheduleInvalid
 from duly.schedules import Cron, Every, from_text
 from duly.schedules.business import BusinessDays
+from duly.schedules.dates import Dates
+from duly.schedules.on_calendar import OnCalendar
+from duly.schedules.rrule import RRule
 
 if TYPE_CHECKING:
+    from duly._core.schedules import Schedule
     from duly._core.schedules.wall import WallSchedule
 
 DAY = timedelta(days=1)
@@ -111,6 +115,29 @@ def test_last_business_day_by_the_word_of_cron_for_a_last_day() -> None:
         "2026-05-29 18:00",
         "2026-06-30 18:00",
     ]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        Cron("0 9 1 * *", "Europe/Berlin"),
+        OnCalendar("*-*-01 09:00 Europe/Berlin"),
+        RRule("FREQ=MONTHLY", start="2026-04-01T09:00:00", timezone="Europe/Berlin"),
+        Dates(["2026-04-01", "2026-05-01", "2026-06-01"], at="09:00", timezone="Europe/Berlin"),
+    ],
+    ids=lambda inner: inner.text.partition(" ")[0],
+)
+def test_business_days_of_every_kind_in_local_time(inner: Schedule) -> None:
+    """Whatever text named the days, they move alike, and the whole is read again."""
+    schedule = BusinessDays(inner, "DE", "next")
+
+    assert listed(schedule, "2026-03-31T00:00Z", "2026-06-30T00:00Z") == [
+        "2026-04-01 09:00",
+        "2026-05-04 09:00",
+        "2026-06-01 09:00",
+    ]
+    assert from_text(schedule.text) == schedule
+    assert pickle.loads(pickle.dumps(schedule)) == schedule  # noqa: S301 - our own bytes
 
 
 def test_every_business_day_leaves_out_weekends_and_holidays() -> None:
@@ -236,6 +263,7 @@ def test_business_days_of_business_days_obey_both_calendars() -> None:
             (Every(DAY, anchor=datetime(2026, 1, 1, tzinfo=UTC)), "DE"),
             r"taken from a schedule in local time, not a value of type Every",
         ),
+        ((Dates(["2026-01-01T00:00:00Z"]), "DE"), r"in local time, not a value of type"),
         ((Cron("0 9 * * *"), "DE", "skip", "UTC"), r"timezone 'UTC' is given twice"),
         (("0 9 * * *", "DE", "skip", "EST"), r"abbreviation"),
         (("0 9 25 12 *", "DE"), r"never fires on a business day of calendar 'DE' from 1991 to"),

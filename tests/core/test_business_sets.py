@@ -88,6 +88,47 @@ schedules = st.builds(
 )
 
 
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_business_days_from_any_day_begin_there(shift: Any) -> None:
+    """From a closed day as from an open one, exactly the days on that side are given."""
+    calendar = Calendar("c", holidays=["2026-05-14", "2026-05-15", "2026-05-25"])
+    first = date(2026, 4, 25)
+    inner = Listed({first + n * DAY: [n % 24] for n in range(50)})
+    days = BusinessSchedule(inner, calendar, shift=shift).days
+    every = named(days.forward(datetime(2026, 1, 1)))
+
+    for n in range(-3, 60):
+        bound = datetime(2026, 4, 25) + n * DAY
+        assert named(days.forward(bound)) == [day for day in every if day[0] >= bound]
+        assert named(days.backward(bound)) == [day for day in every[::-1] if day[0] <= bound]
+
+
+@pytest.mark.parametrize("years", [(2026, 2026), (2025, 2027)])
+def test_search_ends_where_the_calendar_does(years: tuple[int, int]) -> None:
+    """A schedule that goes on for ever is not walked past the years that the calendar knows."""
+    walked: list[int] = []
+
+    class Endless(Listed):
+        def forward(self, first: datetime) -> Iterator[tuple[datetime, Sequence[timedelta]]]:
+            for day in super().forward(first):
+                walked.append(day[0].year)
+                yield day
+
+        def backward(self, last: datetime) -> Iterator[tuple[datetime, Sequence[timedelta]]]:
+            for day in super().backward(last):
+                walked.append(day[0].year)
+                yield day
+
+    inner = Endless({date(2000, 1, 1) + n * 7 * DAY: [9] for n in range(3000)})
+    schedule = BusinessSchedule(inner, Calendar("c", weekend=(), years=years), shift="next")
+
+    assert schedule.previous(utc(f"{years[0]}-01-01T00:00Z")) is None
+    assert schedule.next(utc(f"{years[1]}-12-31T23:00Z")) is None
+    assert len(list(schedule.days.forward(datetime(1, 1, 1)))) >= 52
+    assert len(list(schedule.days.backward(datetime(9999, 1, 1)))) >= 52
+    assert set(walked) <= set(range(years[0] - 1, years[1] + 2))
+
+
 def moved(inner: Listed, calendar: Calendar, shift: str) -> list[datetime]:
     """What the definition names: each day alone, moved a day at a time."""
     found: set[datetime] = set()

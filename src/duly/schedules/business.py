@@ -15,8 +15,8 @@ from duly.errors import ScheduleInvalid
 from duly.schedules.cron import Cron
 
 if TYPE_CHECKING:
+    from duly._core.schedules import Schedule
     from duly._core.schedules.business import Shift
-    from duly._core.schedules.wall import WallSchedule
     from duly.calendars import Calendar
 
 __all__ = ["BusinessDays", "from_text"]
@@ -50,7 +50,7 @@ class BusinessDays(BusinessSchedule):
 
     def __init__(
         self,
-        schedule: WallSchedule | str,
+        schedule: Schedule | str,
         calendar: Calendar | str,
         shift: Shift = "skip",
         timezone: str | None = None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
 
+    from duly._core.schedules import Schedule
     from duly._core.schedules.wall import WallDays
 
 __all__ = ["SHIFTS", "BusinessCalendar", "BusinessSchedule", "Shift"]
@@ -65,7 +66,7 @@ class BusinessSchedule(WallSchedule):
         shift: Where the others go; days that meet on one business day are one day.
     """
 
-    def __init__(self, schedule: WallSchedule, calendar: BusinessCalendar, *, shift: Shift) -> None:
+    def __init__(self, schedule: Schedule, calendar: BusinessCalendar, *, shift: Shift) -> None:
         """Take the schedule's days, zone and rules.
 
         Raises:
@@ -73,7 +74,7 @@ class BusinessSchedule(WallSchedule):
                 *shift* is unknown.
         """
         _check_shift(shift)
-        if not _has_days(schedule):
+        if not isinstance(schedule, WallSchedule):
             raise ScheduleInvalid(
                 f"business days are taken from a schedule in local time, not {shown(schedule)}; "
                 'give cron text such as "0 9 * * *", or a Cron, OnCalendar, RRule or Dates'
@@ -239,7 +240,3 @@ def _check_shift(given: Any) -> None:
         raise ScheduleInvalid(
             f"shift {shown(given)} is not allowed; allowed are {', '.join(SHIFTS)}"
         )
-
-
-def _has_days(schedule: object) -> bool:
-    return isinstance(schedule, WallSchedule)
