@@ -78,8 +78,8 @@ class Plan:
         skip: To be settled as skipped.
         cover: To be superseded by the one run, newest first; with `reconcile` alone.
         waiting: Failed before, and not tried now.
-        over_limit: How many more stay missing because one tick runs no more.
-        held: How many wait for an earlier one, by `in_order`.
+        over_limit: How many more stay missing because one tick runs, skips or covers no more.
+        held: How many wait for another: an earlier one, by `in_order`, or the one that covers them.
         left: How many stay missing because the policy leaves them to a person.
         missing: How many there are in all.
         oldest_us: The oldest missing one; None if nothing is missing.
@@ -131,7 +131,9 @@ def plan(
         NominalTimeInvalid: *missing* is not strictly increasing; a bug in the caller.
     """
     if any(later <= one for one, later in pairwise(missing)):
-        raise NominalTimeInvalid("missing occurrences must be strictly increasing")
+        raise NominalTimeInvalid(
+            "missing occurrences must be strictly increasing; sort them, each once"
+        )
     found = Plan(missing=len(missing), oldest_us=missing[0] if missing else None)
     if not missing:
         return found
@@ -145,16 +147,16 @@ def plan(
             oldest = to_us(now - policies.skip_after)
             first = _first(missing, lambda us: to_us(due(us)) >= oldest)
             found.skip = missing[: min(first, SKIPPED_MAX)]
-            found.left = first - len(found.skip)
             _each(found, missing[first:], tried, most)
+            found.over_limit += first - len(found.skip)
         case "reconcile":
             _newest(found, missing, tried, most)
-            rest = missing[:-1]
+            older = len(missing) - 1
             if found.run:
-                found.cover = rest[-COVERED_MAX:][::-1] if len(rest) else ()
-                found.left = len(rest) - len(found.cover)
+                found.cover = missing[max(0, older - COVERED_MAX) : older][::-1]
+                found.over_limit = older - len(found.cover)
             else:
-                found.left = len(rest)
+                found.held = older
         case "none":
             found.left = len(missing)
             if newest_due_us is None or missing[-1] == newest_due_us:

@@ -44,7 +44,7 @@ def holes(
         expected: Strictly increasing.
         settled: Runs in order, not overlapping. What lies in a run but is not expected does no
             harm.
-        step: Of the runs.
+        step: Of the runs, longer than 0.
     """
     runs = iter(settled)
     run = next(runs, None)
@@ -53,7 +53,7 @@ def holes(
         return
     want, last = run.first, run.last
     for at in expected:
-        if at == want and at <= last:
+        if at == want and at < last:
             want = at + step
             continue
         while run is not None and at > last:
@@ -62,5 +62,5 @@ def holes(
                 want, last = run.first, run.last
         if run is None or at < run.first or (at - run.first) % step:
             yield at
-        else:
+        elif at < last:  # past the last one, the calendar may end
             want = at + step

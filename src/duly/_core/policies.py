@@ -70,11 +70,13 @@ class Retry:
 
     def delay(self, failures: int, key: str) -> timedelta:
         """The time from the last of *failures* failed attempts to the next one."""
-        exponent = min(failures - 1, 200)
-        longest = min(self.most / self.first, self.factor**exponent) if self.first else 0.0
-        whole_us = min(self.first * longest, self.most) // MICROSECOND
+        first_us, most_us = self.first // MICROSECOND, self.most // MICROSECOND
+        try:
+            longest_us = min(first_us * float(self.factor) ** (failures - 1), most_us)
+        except OverflowError:
+            longest_us = most_us if first_us else 0
         fraction = int.from_bytes(sha256(f"{key} {failures}".encode()).digest()[:4]) / 2**33
-        return timedelta(microseconds=int(whole_us * (1 - fraction)))
+        return timedelta(microseconds=int(longest_us * (1 - fraction)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Policies:
     Attributes:
         catch_up: What becomes of missed occurrences: `each` runs every one, oldest first;
             `skip` settles those due longer ago than *skip_after* as skipped; `reconcile` runs the
-            newest, which covers the older; `none` leaves them for a person.
+            newest, which covers the older; `none` leaves all but the newest due for a person.
         skip_after: The age at which `skip` gives an occurrence up.
         max_per_tick: How many occurrences of the job one tick starts at most.
         max_running: How many different occurrences of the job ticks run at once, on all hosts.
@@ -110,7 +112,7 @@ class Policies:
     def __post_init__(self) -> None:
         if self.catch_up not in CATCH_UP:
             raise ScheduleInvalid(
-                f"catch_up {shown(self.catch_up)} is not one of {', '.join(CATCH_UP)}"
+                f"catch_up {shown(self.catch_up)} is not allowed; allowed are {', '.join(CATCH_UP)}"
             )
         if self.catch_up == "skip" and self.skip_after is None:
             raise ScheduleInvalid(
@@ -121,13 +123,33 @@ class Policies:
             raise ScheduleInvalid(
                 f'skip_after= means nothing with catch_up="{self.catch_up}"; write catch_up="skip"'
             )
+        self._check_running()
+        self._check_times()
+
+    def _check_running(self) -> None:
         _count("max_per_tick", self.max_per_tick, PER_TICK_MAX)
         _count("max_running", self.max_running, RUNNING_MAX)
+        if not _is_flag(self.in_order):
+            raise ScheduleInvalid(
+                f"in_order {shown(self.in_order)} is not allowed; give True or False"
+            )
         if self.in_order and self.max_running != 1:
             raise ScheduleInvalid("in_order=True runs one at a time; leave max_running= out")
+        if not _is_retry(self.retry):
+            raise ScheduleInvalid(
+                f"retry must be a Retry, not {shown(self.retry)}; "
+                "give one such as Retry(attempts=5)"
+            )
+
+    def _check_times(self) -> None:
         for name in ("skip_after", "deadline", "timeout"):
             if getattr(self, name) is not None:
                 _duration(name, getattr(self, name))
+        for name in ("skip_after", "timeout"):
+            if getattr(self, name) == timedelta(0):
+                raise ScheduleInvalid(
+                    f"{name} 0 would let nothing run; give one such as timedelta(hours=1)"
+                )
         for name in ("starts", "ends"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_utc(getattr(self, name), name=name))
@@ -192,6 +214,14 @@ def _duration(name: str, given: object) -> None:
 def _count(name: str, given: object, most: int) -> None:
     if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
         raise ScheduleInvalid(f"{name} {shown(given)} is not allowed; give an int from 1 to {most}")
+
+
+def _is_flag(given: object) -> bool:
+    return isinstance(given, bool)
+
+
+def _is_retry(given: object) -> bool:
+    return isinstance(given, Retry)
 
 
 def _is_factor(given: object) -> bool:

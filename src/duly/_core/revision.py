@@ -7,6 +7,7 @@ holds from its effective-from on: it never changes what was expected before (inv
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -49,10 +50,8 @@ class Definition:
     @property
     def digest(self) -> str:
         """Equal for definitions that expect the same."""
-        return sha256(repr(self._parts()).encode()).hexdigest()
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (self.schedule, self.zone, sorted(self.policies.stored().items()), self.payload)
+        parts = [self.schedule, self.zone, self.policies.stored(), self.payload]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,8 @@ class Revision:
 
     Attributes:
         number: From 1 on; the highest is the latest.
-        effective_at: It holds for what falls due from then on.
+        effective_at: It holds for what falls due from then on, but see `policies.starts`, which
+            may be later, and `policies.ends`.
         digest: Of the definition; "" for a retirement.
         schedule: The canonical text; None if nothing is expected.
         zone_version: The release of the zone data that its writer had.
@@ -121,26 +121,19 @@ def decide(
         PeriodChanged: Another `period=` on a job with history.
     """
     if not revisions:
-        starts = definition.policies.starts
-        return _revision(definition, 1, starts or now, now, zone, zone_version, "first")
+        # A start in the future must not hold up an edit that comes before it.
+        effective_at = min(definition.policies.starts or now, now)
+        return _revision(definition, 1, effective_at, now, zone, zone_version, "first")
     latest = revisions[-1]
     why = _why(definition, revisions, adopt=adopt)
-    if why is None:
-        why = _zone_news(latest, zone, zone_version)
-        if why is None:
-            return None
-    elif _period(definition.schedule) != _last_period(revisions):
-        raise PeriodChanged(
-            f"job {definition.job}: its revision {latest.number} has "
-            f"{_shown(_last_period(revisions))}, and this code has "
-            f"{_shown(_period(definition.schedule))}; a period is part of the identity, so give "
-            "the job a new name, with starts= where the new one begins",
-            job=definition.job,
-        )
-    elif _zone_news(latest, zone, zone_version, of=definition.zone) is None:
-        pass
+    if why is not None:
+        _same_period(definition, revisions)
+    news = _zone_news(definition, revisions, zone, zone_version)
+    if why is None and not news:
+        return None
     effective_at = max(now, latest.effective_at + MICROSECOND)
-    return _revision(definition, latest.number + 1, effective_at, now, zone, zone_version, why)
+    number = latest.number + 1
+    return _revision(definition, number, effective_at, now, zone, zone_version, why or "zone data")
 
 
 def retirement(latest: Revision, now: datetime) -> Revision:
@@ -183,24 +176,39 @@ def _why(definition: Definition, revisions: Sequence[Revision], *, adopt: bool) 
     )
 
 
-def _zone_news(latest: Revision, zone: Any, zone_version: str, of: str | None = None) -> str | None:
-    """Whether newer zone data makes a revision.
+def _same_period(definition: Definition, revisions: Sequence[Revision]) -> None:
+    """Refuse another period than that of the last revision that expected anything."""
+    before = next((r for r in reversed(revisions) if r.schedule is not None), None)
+    period = _period(definition.schedule)
+    if before is None or definition.schedule is None or before.period == period:
+        return
+    raise PeriodChanged(
+        f"job {definition.job}: its revision {before.number} has {_shown(before.period)}, and "
+        f"this code has {_shown(period)}; a period is part of the identity, so give the job a "
+        "new name, with starts= where the new one begins",
+        job=definition.job,
+    )
+
+
+def _zone_news(
+    definition: Definition, revisions: Sequence[Revision], zone: Any, zone_version: str
+) -> bool:
+    """Whether the process has newer zone data that disagrees with the ledger's.
 
     Raises:
         ZoneDataOutdated: The process's data is older and disagrees.
     """
-    if (of or latest.zone) != latest.zone or zone_version == latest.zone_version:
-        return None
-    if latest.zone_record.agrees(zone):
-        return None
-    if zone_version > latest.zone_version:
-        return "zone data"
+    known = next((r for r in reversed(revisions) if r.zone == definition.zone), None)
+    if known is None or zone_version == known.zone_version or known.zone_record.agrees(zone):
+        return False
+    if zone_version > known.zone_version:
+        return True
     raise ZoneDataOutdated(
-        f"job {latest.job}: the ledger knows {latest.zone} from tzdata {latest.zone_version}, and "
-        f"this host has {zone_version}, which disagrees; run pip install --upgrade tzdata here",
-        job=latest.job,
-        zone=latest.zone,
-        ledger=latest.zone_version,
+        f"job {definition.job}: the ledger knows {known.zone} from tzdata {known.zone_version}, "
+        f"and this host has {zone_version}, which disagrees; run pip install --upgrade tzdata here",
+        job=definition.job,
+        zone=known.zone,
+        ledger=known.zone_version,
         host=zone_version,
     )
 
@@ -222,18 +230,12 @@ def _revision(
         definition.schedule,
         definition.zone,
         zone_version,
-        ZoneRecord.around(zone, now),
+        ZoneRecord.around(zone, now, since=effective_at),
         definition.policies,
         definition.payload,
         definition.app,
         why,
     )
-
-
-def _last_period(revisions: Sequence[Revision]) -> str | None:
-    """The period of the last revision that expected anything."""
-    scheduled = [r for r in revisions if r.schedule is not None]
-    return scheduled[-1].period if scheduled else None
 
 
 def _period(schedule: str | None) -> str | None:

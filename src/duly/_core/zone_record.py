@@ -7,7 +7,9 @@ that is not installed any more. Must never guess past its record without saying 
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.wording import shown
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordedZone", "ZoneRecord"]
 
-DAY: Final = timedelta(days=1)
 SECOND: Final = timedelta(seconds=1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-BEFORE: Final = timedelta(days=366)
-AFTER: Final = timedelta(days=3660)
+
+# Whole years, so that the records of jobs defined in one year are found once (they are equal).
+YEARS_BEFORE: Final = 1
+YEARS_AFTER: Final = 11
+# The zone data has no two switches within five days of each other (tests/core/test_wall_time.py).
+STRIDE: Final = 4 * 86_400
 
 
 class ZoneRecord:
@@ -44,9 +49,18 @@ class ZoneRecord:
         self.offsets = offsets
 
     @classmethod
-    def around(cls, zone: Any, now: datetime) -> ZoneRecord:
-        """The record of *zone* from a year before *now* to ten years after."""
-        start, end = _second(now - BEFORE), _second(now + AFTER)
+    def around(cls, zone: Any, now: datetime, *, since: datetime | None = None) -> ZoneRecord:
+        """The record of *zone* over whole years of UTC.
+
+        Args:
+            zone: A zone with a `key`.
+            now: The record reaches from the year before it to ten years after it.
+            since: An earlier instant, from the year before which on it reaches.
+        """
+        first = (now if since is None else min(since, now)).year - YEARS_BEFORE
+        start = _second(datetime(max(first, MINYEAR), 1, 1, tzinfo=UTC))
+        last = min(now.year + YEARS_AFTER, MAXYEAR)
+        end = _second(datetime(last, 1, 1, tzinfo=UTC))
         return cls(zone.key, start, end, list(_offsets(zone, start, end)))
 
     @classmethod
@@ -60,18 +74,20 @@ class ZoneRecord:
                 for second, _, offset in (change.partition("=") for change in changes.split(","))
             ]
         except ValueError:
-            raise ScheduleInvalid(f"{shown(text)} is no record of a zone") from None
+            raise ScheduleInvalid(
+                f"{shown(text)} is no record of a zone; run the duly that wrote it"
+            ) from None
         return cls(key, start, end, offsets)
 
     @property
     def text(self) -> str:
-        """The stored form, such as `UTC; 1764547200..2112307200; 1764547200=0`."""
+        """The stored form, such as `UTC; 1735689600..2114380800; 1735689600=0`."""
         changes = ",".join(f"{second}={offset}" for second, offset in self.offsets)
         return f"{self.key}; {self.start}..{self.end}; {changes}"
 
     def agrees(self, zone: tzinfo) -> bool:
         """Whether *zone*, of whatever version, has the same offsets over the span."""
-        return list(_offsets(zone, self.start, self.end)) == self.offsets
+        return [*_offsets(zone, self.start, self.end)] == self.offsets
 
     def __eq__(self, other: object) -> bool:
         return self.text == other.text if isinstance(other, ZoneRecord) else NotImplemented
@@ -85,26 +101,23 @@ class RecordedZone(tzinfo):
 
     def __init__(self, record: ZoneRecord) -> None:
         self.key = record.key
+        self.record = record
         self._starts = [second for second, _ in record.offsets]
         self._offsets = [timedelta(seconds=offset) for _, offset in record.offsets]
+        # Before a change the old offset rules the clock, after it the new; in between both do
+        # (a repeated hour) or neither does (a gap), and `fold` decides.
+        changes = [(at, old, new) for (_, old), (at, new) in pairwise(record.offsets)]
+        self._walls = (
+            [at + max(old, new) for at, old, new in changes],
+            [at + min(old, new) for at, old, new in changes],
+        )
 
-    def utcoffset(self, local: datetime | None) -> timedelta:
+    def utcoffset(self, local: datetime | None) -> timedelta | None:
         """The offset of a wall time; `fold` tells the second of a repeated one (PEP 495)."""
         if local is None:
-            return self._offsets[0]
+            return None
         wall = (local.replace(tzinfo=UTC) - EPOCH) // SECOND
-        # Before a change the old offset rules the clock, after it the new; in between both do
-        # (a repeated hour) or neither does (a gap).
-        index = 0
-        for at in range(1, len(self._starts)):
-            old, new = self._offsets[at - 1], self._offsets[at]
-            first = (
-                self._starts[at] + (max(old, new) if local.fold == 0 else min(old, new)) // SECOND
-            )
-            if wall < first:
-                break
-            index = at
-        return self._offsets[index]
+        return self._offsets[bisect_right(self._walls[local.fold], wall)]
 
     def dst(self, _local: datetime | None) -> timedelta:
         """Not recorded: nothing in duly asks."""
@@ -127,11 +140,17 @@ class RecordedZone(tzinfo):
         return local
 
 
-def _offsets(zone: tzinfo, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Every offset of a span, found by days and then by halves."""
+@lru_cache(maxsize=1024)
+def _offsets(zone: tzinfo, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Every offset of a span; remembered, since a thousand jobs may ask for one zone's."""
+    return tuple(_found(zone, start, end))
+
+
+def _found(zone: tzinfo, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Every offset of a span, found by some days and then by halves."""
     before, offset = start, _offset(zone, start)
     yield start, offset
-    for at in [*range(start + 86_400, end, 86_400), end - 1]:
+    for at in [*range(start + STRIDE, end, STRIDE), end - 1]:
         if (new := _offset(zone, at)) != offset:
             low, high = before, at
             while high - low > 1:
