@@ -278,6 +278,9 @@ def test_lines_are_exactly_between_and_each_skipped_time_stands_once(
     for line in found:
         if line.nominal_time is not None:
             assert _said(line) == _expected_notes(schedule, line.nominal_time)
+    for line in found[:3] + found[-3:]:
+        if line.nominal_time is not None:
+            assert line.interval == interval(schedule, line.nominal_time)
 
 
 @settings(deadline=None)
@@ -446,6 +449,33 @@ def test_lines_are_lazy_and_end_at_their_limit() -> None:
     found = list(lines(schedule, schedule.zone, utc("2026-01-01T00:00Z"), limit=5))
 
     assert [line.local.year for line in found] == [2028, 2032, 2036, 2040, 2044]
+
+
+def test_lines_search_back_only_once() -> None:
+    """A search at a switch looks at days of seconds; each line knows the one before it."""
+
+    class Asked(Cron):
+        searches = 0
+
+        def previous(self, at: datetime) -> datetime | None:
+            self.searches += 1
+            return super().previous(at)
+
+    schedule = Asked("* * * * * *", "Europe/Berlin")
+
+    found = list(lines(schedule, schedule.zone, utc("2026-03-29T00:59:50Z"), limit=50))
+
+    assert len(found) == 50
+    assert schedule.searches == 1
+
+
+def test_skipped_day_of_seconds_is_one_line() -> None:
+    """86,400 wall times, and a zone that is asked for the end of their gap once."""
+    schedule = Cron("* * * * * *", "Pacific/Apia")
+
+    found = list(lines(schedule, schedule.zone, utc("2011-12-30T09:59:59Z"), limit=3))
+
+    assert noted(found) == [("skipped", "12-30 00:00", "12-30 23:59", 86_400)]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])

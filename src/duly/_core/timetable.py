@@ -126,13 +126,15 @@ def _lines(schedule: Schedule, zone: tzinfo, start: datetime, until: datetime) -
     if start == until:
         return
     skipped = _Skipped(schedule, start, until)
+    before: datetime | None = None
     for nominal_time in schedule.between(start, until):
         due_at = due_time(schedule, nominal_time)
         yield from skipped.before(due_at)
         local, offset = _clock(nominal_time, zone)
-        about = interval(schedule, nominal_time)
         notes = tuple(_notes(schedule, nominal_time, due_at))
+        about = _interval(schedule, nominal_time, before)
         yield Line(nominal_time, due_at, local, offset, about, notes)
+        before = nominal_time
     yield from skipped.rest()
 
 
@@ -162,17 +164,18 @@ class _Skipped:
         clock = _local(due_at, self._walls.zone)
         gap: list[datetime] = []
         end: datetime | None = None
+        shown_then = FIRST_WALL  # what the clock shows at *end*
         while self._next is not None and self._next < clock:
             wall = self._next
             self._next = next(self._coming, None)
-            if (ends := _end_of_gap(wall, self._walls.zone)) is None:
-                continue
-            if gap and ends != end:
-                yield from self._line(gap, end)
-                gap = []
-            gap.append(wall)
-            end = ends
-        if gap:
+            if wall >= shown_then:
+                if end is not None:
+                    yield from self._line(gap, end)
+                gap, end = [], _end_of_gap(wall, self._walls.zone)
+                shown_then = FIRST_WALL if end is None else _local(end, self._walls.zone)
+            if end is not None:
+                gap.append(wall)
+        if end is not None:
             yield from self._line(gap, end)
 
     def rest(self) -> Iterator[Line]:
@@ -180,12 +183,20 @@ class _Skipped:
         if self._walls is not None:
             yield from self.before(_due_until(self._schedule, self._until))
 
-    def _line(self, gap: list[datetime], end: datetime | None) -> Iterator[Line]:
-        assert end is not None
+    def _line(self, gap: list[datetime], end: datetime) -> Iterator[Line]:
         nominal_time = _would_be(self._schedule, gap[0], end)
         if nominal_time is not None and self._start <= nominal_time < self._until:
             note = Note("skipped", "due", gap[0], gap[-1], len(gap))
             yield Line(None, None, gap[0], None, None, (note,))
+
+
+def _interval(
+    schedule: Schedule, nominal_time: datetime, before: datetime | None
+) -> Interval | None:
+    """What a line is about; *before* is the line before it, which saves the search for it."""
+    if before is None or isinstance(schedule, PeriodSchedule):
+        return interval(schedule, nominal_time)
+    return Interval(before, nominal_time)
 
 
 def _notes(schedule: Schedule, nominal_time: datetime, due_at: datetime) -> Iterator[Note]:
