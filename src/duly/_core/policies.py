@@ -103,7 +103,7 @@ class Policies:
     max_per_tick: int = 100
     max_running: int = 1
     in_order: bool = False
-    retry: Retry = Retry()
+    retry: Retry = field(default_factory=Retry)
     deadline: timedelta | None = None
     timeout: timedelta | None = None
     starts: datetime | None = None
@@ -162,9 +162,10 @@ class Policies:
     def stored(self) -> dict[str, Any]:
         """A JSON-ready form; equal for equal policies. What is not set is left out."""
         found: dict[str, Any] = {}
+        unset = Policies()
         for each in fields(self):
             value = getattr(self, each.name)
-            if value == each.default:
+            if value == getattr(unset, each.name):
                 continue
             match value:
                 case timedelta():
