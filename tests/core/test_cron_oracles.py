@@ -382,7 +382,7 @@ DISAGREEMENTS = [
     ),
     Disagreement(
         "cronsim: LW is the last working day, without holidays",
-        of_cronsim, "0 0 LW * *", "2026-02-01", ["2026-02-27 00:00"], "give BusinessDays",
+        of_cronsim, "0 0 LW * *", "2026-02-01", ["2026-02-27 00:00"], "write L in BusinessDays",
     ),
     Disagreement(
         "cronsim: a value with a step goes on to the end of its field",

@@ -135,7 +135,7 @@ def parse(text: str) -> Expression:
             f"a cron expression of {len(text)} characters is too long; write at most {TEXT_MAX}"
         )
     spelled = _written_out(text)
-    parts = [(part.group().upper(), part.start() + 1) for part in re.finditer(r"\S+", spelled)]
+    parts = [(part.group().upper(), part.start() + 1) for part in re.finditer(r"(?a:\S+)", spelled)]
     kinds = (SECOND, *FIVE) if len(parts) == len(FIVE) + 1 else FIVE
     if len(parts) != len(kinds):
         raise ScheduleInvalid(
@@ -277,7 +277,10 @@ def _why_not(term: str, kind: Kind) -> str:
     if kind is WEEKDAY and re.fullmatch(r".+[-/].*(#[0-9]+|L)", term):
         return "numbers a range; write each weekday by itself, such as MON#2,TUE#2"
     if kind is DAY and re.fullmatch(r"L?W|[0-9]+W|W[0-9]+", term):
-        return "means the nearest weekday, without holidays; give BusinessDays for working days"
+        return (
+            "means the nearest weekday, whatever the holidays; write "
+            f'{term.strip("W") or "L"} in BusinessDays(…, shift="previous"), or shift="next"'
+        )
     if kind is DAY and "#" in term:
         return "belongs to the day of week, such as MON#2 in the last field"
     return (
