@@ -141,17 +141,14 @@ class _Library:
         self.version: str = __version__
         self._code = code
         self._part = part
-        sample = self._of_years(())
+        sample = self._of()
         self.first_year, self.last_year = sample.start_year, sample.end_year
         if code in KNOWN_YEARS:
             self.first_year, self.last_year = KNOWN_YEARS[code]
 
     def days_off(self, year: int, weekend: frozenset[int] | None) -> set[date]:
         """The days of a known year that are no business days; Monday is 0 in *weekend*."""
-        # A weekend day can be worked in exchange for a day of the year before or after. What is
-        # made depends on the years made together, so they are always these three.
-        years = range(max(year - 1, self.first_year), min(year + 1, self.last_year) + 1)
-        data = self._of_years(years)
+        data = self._of(year)
         first, last = date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal()
         days = [date.fromordinal(ordinal) for ordinal in range(first, last + 1)]
         if weekend is None:
@@ -162,12 +159,11 @@ class _Library:
             if day not in data.weekend_workdays and (day.weekday() in weekend or day in data)
         }
 
-    def _of_years(self, years: Iterable[int]) -> HolidayBase:
+    def _of(self, *years: int) -> HolidayBase:
         import holidays
 
         market = self._code in _names()[1]
         make = holidays.financial_holidays if market else holidays.country_holidays
-        # `expand` would add years as they are asked, and the answer depend on what was asked.
         return make(self._code, subdiv=self._part, years=years, expand=False)
 
 
