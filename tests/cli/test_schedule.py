@@ -381,6 +381,19 @@ def test_table_fits_a_terminal_and_nothing_is_cut(
         assert text_line[10:] in piped.stdout
 
 
+def test_table_on_a_terminal_without_unicode_is_plain(tmp_path: Path) -> None:
+    """No escape stands where nothing runs."""
+    line = f"{sys.executable} -m duly schedule '30 2 * * *' {' '.join((*BERLIN, *GAP))} --gap skip"
+
+    code, text = terminal.typed(
+        f"export PYTHONIOENCODING=ascii; {line}", tmp_path, dict(os.environ), columns=80
+    )
+
+    assert code == 0
+    assert re.search(r"^- +Sun 2026-03-29 02:30$", text, re.MULTILINE), text
+    assert "\\" not in text
+
+
 def _ended(done: subprocess.CompletedProcess[str]) -> Ended:
     from tests.cli.conftest import Ended
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
+from json import loads
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ import duly
 from duly import zones
 from duly._core.resolve import nominal_time
 from tests.docs import shell, terminal
-from tests.docs.pages import DOCS, blocks
+from tests.docs.pages import DOCS, ROOT, blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,6 +239,18 @@ def test_date_names_the_occurrence_of_the_pages_job(
     )
     assert found.time == datetime(2026, 3, 27, 23, tzinfo=UTC)
     assert found.due_at == datetime(2026, 3, 29, 1, tzinfo=UTC)
+
+
+def test_releases_of_zone_data_that_the_text_compares_differ_so() -> None:
+    """Vancouver, as the vectors have it by both releases."""
+    data = ROOT / "tests" / "core" / "data" / "dst.json"
+    [row] = [
+        each for each in loads(data.read_text("utf-8"))["other"] if each["id"] == "tz-vancouver"
+    ]
+    november = row["input"]["walls"].index("2026-11-02T09:00:00")
+    for release, instant in (("2025b", "17:00Z"), ("2026f", "16:00Z")):
+        assert row["expect"][release][november] == [f"2026-11-02T{instant[:-1]}:00Z"]
+        assert re.search(rf"{instant}\b[^.]*\b{release}", " ".join(TEXT.split()))
 
 
 def test_period_protects_a_day_from_an_edit_of_its_time() -> None:

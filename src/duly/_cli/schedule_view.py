@@ -123,7 +123,8 @@ def _cells(subject: Subject, line: Line) -> tuple[str, ...]:
 
 
 def _shown_cells(line: Line, *, is_period: bool) -> tuple[str, ...]:
-    nominal = NONE if line.nominal_time is None else format_instant(line.nominal_time)
+    none = NONE if output.speaks(NONE) else "-"
+    nominal = none if line.nominal_time is None else format_instant(line.nominal_time)
     local = f"{_local(line.local)} {_offset(line)}".rstrip()
     if is_period:
         start = "" if line.due_at is None else format_instant(line.due_at)
