@@ -165,10 +165,10 @@ def _why(definition: Definition, revisions: Sequence[Revision], *, adopt: bool) 
     if adopt:
         return "adopted"
     since = format_instant(latest.effective_at)
-    what = "was retired" if latest.retired else f"is at revision {latest.number}"
+    what = "was retired at" if latest.retired else f"is at revision {latest.number} since"
     raise DefinitionStale(
         f"job {definition.job}: this code has revision {earlier[-1].number}, and the job {what} "
-        f"since {since}; deploy the newer code here, or make this one the rule again with "
+        f"{since}; deploy the newer code here, or make this one the rule again with "
         "`duly init --adopt`",
         job=definition.job,
         revision=earlier[-1].number,
