@@ -42,9 +42,10 @@ class RRule(RRuleSchedule):
       `"next"` is the first instant after the gap, `"shift"` is later by the gap's length.
     - A repeated wall time is its first instant (`fold="first"`), its `"last"`, or `"both"`.
 
-    No question walks from the start. One looks at no more than the months from the asked time
-    to the next that fires, a microsecond each, and a rule that has none is refused here; COUNT
-    is listed when first asked, 100,000 times at most.
+    No question walks from the start: one looks at no more than the months, weeks or periods
+    of the rule from the asked time to the next that fires, a tenth of a second at worst, for
+    rules that fire once in thousands of years. A rule that never fires is refused here, in
+    under a second. The times of a COUNT, 100,000 at most, are listed when first asked for.
     """
 
     def __init__(

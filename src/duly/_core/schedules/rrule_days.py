@@ -187,7 +187,8 @@ class _Ticks:
         self._known: dict[int, list[timedelta]] = {}
         # The second of the day of a tick moves with the days in steps of this.
         shift = gcd(self.seconds, DAY_SECONDS)
-        meets = any(map(self._is_named, range(self._second % shift, DAY_SECONDS, shift)))
+        ever = range(self._second % shift, DAY_SECONDS, shift)
+        meets = bool(times.once) and any(map(self._is_named, ever))
         repeats = self.seconds // shift  # after so many days a day has the same ticks
         self.cycle = 4_800 * repeats // gcd(repeats, CALENDAR_DAYS) if meets else 0
 

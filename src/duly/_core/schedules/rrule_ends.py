@@ -54,7 +54,8 @@ class ListedDays:
 
     def forward(self, first: datetime) -> Iterator[Day]:
         """From *first* on."""
-        yield from self._days[bisect_left(self._days, first, key=MIDNIGHT) :]
+        for index in range(bisect_left(self._days, first, key=MIDNIGHT), len(self._days)):
+            yield self._days[index]
 
     def backward(self, last: datetime) -> Iterator[Day]:
         """From *last* back."""
