@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,6 +246,8 @@ AROUND = {
     "Pacific/Kwajalein": ["1993-08-21"],
     "UTC": ["2026-01-01"],
 }
+# What is skipped with a whole day is of no day that exists: which one it is shown by is open.
+WITHOUT_A_DAY = {"Pacific/Apia", "Pacific/Kwajalein"}
 places = st.sampled_from([(zone, day) for zone, days in AROUND.items() for day in days])
 expressions = st.one_of(
     st.sampled_from(["30 2 * * *", "*/15 * * * *", "0 * * * *", "0,30 0-4 * * *", "59 23 * * *"]),
@@ -325,14 +327,24 @@ def test_lines_of_a_period_are_exactly_between_and_their_skips_stand_once(
     assert nominal == list(schedule.between(start, until))
     dues = [line.due_at for line in found if line.due_at is not None]
     assert dues == [schedule.due_time(each) for each in nominal]
-    if nominal:
-        # Between the first and the last due time every skipped time has its line.
-        sure = _expected_skips(inner, dues[0], dues[-1])
-        assert set(sure) <= set(_skipped_walls(found, inner))
-    everything = _expected_skips(inner, start - 6 * DAY, until + 6 * DAY)
-    assert set(_skipped_walls(found, inner)) <= set(everything)
+    for line in found:
+        if line.nominal_time is not None:
+            assert line.interval == interval(schedule, line.nominal_time)
+    expected = [
+        wall
+        for wall in _expected_skips(inner, start - 6 * DAY, until + 6 * DAY)
+        if start <= _day_of(inner, wall.date() + offset * DAY) < until
+    ]
+    if name not in WITHOUT_A_DAY:
+        assert _skipped_walls(found, inner) == expected
     order = [line.due_at or _end(inner, line.local) for line in found]
     assert order == sorted(order)
+
+
+def _day_of(schedule: Cron, day: date) -> datetime:
+    """The first instant of a date."""
+    midnight = datetime(day.year, day.month, day.day)
+    return instants(midnight, schedule.zone, gap="next", fold="first")[0]
 
 
 def _skipped_walls(found: Sequence[Line], schedule: Cron) -> list[datetime]:
@@ -425,6 +437,62 @@ def test_period_whose_start_is_skipped_says_so_in_its_place() -> None:
         None,
         utc("2026-03-30T00:30Z"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "start", "end", "nominal_times"),
+    [
+        # The hole is the last line: its due time lies a day after the span.
+        (-1, "2026-03-26T23:00Z", "2026-03-28T23:00Z", ["2026-03-26T23:00Z", None]),
+        # It is the first: its due time lies a day before the span.
+        (1, "2026-03-29T22:00Z", "2026-03-31T22:00Z", [None, "2026-03-30T22:00Z"]),
+    ],
+)
+def test_hole_at_either_end_of_a_span_of_periods_is_shown(
+    offset: int, start: str, end: str, nominal_times: list[str | None]
+) -> None:
+    """The span is one of nominal times, wherever their due times lie."""
+    inner = Cron("30 2 * * *", "Europe/Berlin", gap="skip")
+    schedule = PeriodSchedule(inner, "day", offset=offset, zone=inner.zone)
+
+    found = table(schedule, start, end)
+
+    assert [line.nominal_time for line in found] == [
+        None if text is None else utc(text) for text in nominal_times
+    ]
+
+
+def test_hour_that_does_not_exist_is_a_hole_where_it_would_be() -> None:
+    """An hourly period in a gap has no hour of its own."""
+    inner = Cron("5 * * * *", "Europe/Berlin")
+    schedule = PeriodSchedule(inner, "hour", offset=0, zone=inner.zone)
+
+    found = table(schedule, "2026-03-29T00:00Z", "2026-03-29T02:00Z")
+
+    assert [f"{line.local:%H:%M}" for line in found] == ["01:00", "02:05", "03:00"]
+    assert [line.nominal_time is None for line in found] == [False, True, False]
+
+
+def test_interval_of_a_period_is_the_period_though_others_are_left_out() -> None:
+    """A Monday's day is a day, not the week since the last."""
+    inner = Cron("0 6 * * MON", "Europe/Berlin")
+    schedule = PeriodSchedule(inner, "day", offset=0, zone=inner.zone)
+
+    for line in table(schedule, "2026-06-01T00:00Z", "2026-06-30T00:00Z"):
+        assert line.interval is not None
+        assert line.interval.end - line.interval.start == DAY
+
+
+def test_gaps_with_nothing_between_them_are_a_line_each() -> None:
+    """The second Sunday of March at 02:30 has not existed in New York since 2007."""
+    schedule = Cron("30 2 * 3 SUN#2", "America/New_York", gap="skip")
+
+    found = table(schedule, "2026-01-01T00:00Z", "2029-01-01T00:00Z")
+
+    assert noted(found) == [
+        once("skipped", "03-08 02:30"), once("skipped", "03-14 02:30"),
+        once("skipped", "03-12 02:30"),
+    ]  # fmt: skip
 
 
 def test_elapsed_interval_has_no_notes_and_any_clock() -> None:

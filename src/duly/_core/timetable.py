@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from duly._core.instants import as_span, as_utc
+from duly._core.instants import as_span
 from duly._core.schedules.period import PeriodSchedule
 from duly._core.schedules.wall import WallSchedule
 from duly._core.timing import Interval, due_time, interval
@@ -228,7 +228,7 @@ def _notes_of(walls: WallSchedule, at: datetime, of: Literal["due", "period"]) -
 def _moved(walls: WallSchedule, at: datetime, local: datetime) -> Iterator[datetime]:
     """The wall times in a gap that run at *at*, which the clock shows as *local*."""
     wall = _with_old_offset(at, walls.zone)
-    if walls.gap == "skip" or wall >= local or _end_of_gap(wall, walls.zone) is None:
+    if wall >= local or _end_of_gap(wall, walls.zone) is None:
         return
     if instants(wall, walls.zone, gap=walls.gap, fold="first") == (at,):
         # At the end of a gap the old offset shows its start, and every wall time of it is meant.
@@ -264,9 +264,13 @@ def _would_be(schedule: Schedule, wall: datetime, end: datetime) -> datetime | N
     """The nominal time of *wall*, in a gap that ends at *end*, if it ran at all."""
     if not isinstance(schedule, PeriodSchedule):
         return end
-    # A gap may end past midnight; what it skipped is of the day before then.
-    same_day = _local(end, schedule.zone).date() == wall.date()
-    return schedule.of_due(end if same_day else as_utc(end) - MICROSECOND)
+    if schedule.period == "hour":
+        return schedule.of_due(end)
+    # The day that named it counts, though a gap may end on the next one; of a day that does not
+    # exist at all, the next.
+    midnight = datetime(wall.year, wall.month, wall.day)
+    starts = instants(midnight, schedule.zone, gap="next", fold="first")
+    return schedule.of_due(starts[0] if starts else end)
 
 
 def _clock(at: datetime, zone: tzinfo) -> tuple[datetime, timedelta]:
