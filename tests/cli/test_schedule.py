@@ -258,6 +258,8 @@ def test_first_row_is_the_next_one_by_this_hosts_clock(duly: Duly) -> None:
 def test_rows_are_at_most_as_many_as_asked(duly: Duly) -> None:
     assert len(rows(duly("schedule", "* * * * *"))) == 10
     assert len(rows(duly("schedule", "* * * * *", "--count", "1000"))) == 1000
+    daily = ["schedule", "@daily", *GAP, "--json", "--count"]
+    assert [duly(*daily, count).json["more"] for count in ("2", "3", "4")] == [True, False, False]
 
 
 def test_schedule_ends_with_the_calendar_and_says_so(duly: Duly) -> None:
