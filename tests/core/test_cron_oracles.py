@@ -557,3 +557,31 @@ def plainly(wall: datetime, schedule: Cron) -> list[datetime]:
         else:
             high = middle
     return [high.replace(microsecond=0)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "year"),
+    [
+        ("Europe/Berlin", 2026),
+        ("America/St_Johns", 2007),
+        ("America/Sao_Paulo", 2018),
+        ("Africa/Casablanca", 2026),
+        ("Asia/Gaza", 2026),
+        ("Pacific/Apia", 2011),
+        ("Europe/Berlin", 2060),
+    ],
+)
+@pytest.mark.parametrize("expression", ["30 0,2 * * *", "0 0 1-31/4 * *", "45 23 * * 5,0"])
+def test_cron_over_years_has_the_instants_of_each_of_its_wall_times(
+    expression: str, zone: str, year: int
+) -> None:
+    """Days with one offset are taken together, and no switch after them is passed over."""
+    schedule = Cron(expression, zone, gap="next", fold="both")
+    start, end = datetime(year, 1, 3, tzinfo=UTC), datetime(year + 2, 1, 3, tzinfo=UTC)
+    walls = schedule.walls(datetime(year - 1, 12, 25), datetime(year + 2, 1, 10))
+    expected = sorted({t for wall in walls for t in plainly(wall, schedule) if start <= t < end})
+
+    assert list(schedule.between(start, end)) == expected
+    for earlier, later in pairwise(expected):
+        assert schedule.next(earlier) == later
+        assert schedule.previous(later - MICROSECOND) == earlier
