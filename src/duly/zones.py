@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
 
-__all__ = ["data_version", "load", "names"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["data_version", "load", "names", "recorded"]
 
 EXAMPLE: Final = "give a region such as Europe/Berlin, or UTC"
 
@@ -56,6 +61,8 @@ MEANT: Final = {
     "WET": "Europe/Lisbon",
 }
 
+_RECORDED: Final[ContextVar[Any]] = ContextVar("duly_recorded_zone", default=None)
+
 
 def load(name: str) -> ZoneInfo:
     """The zone of that name, from the `tzdata` package; its `key` is the name.
@@ -69,9 +76,23 @@ def load(name: str) -> ZoneInfo:
     """
     if not _is_text(name):
         raise ScheduleInvalid(f"a time zone is a name, not {shown(name)}; {EXAMPLE}")
+    own = _RECORDED.get()
+    if own is not None and own.key == name:
+        found: ZoneInfo = own
+        return found
     if name not in names():
         raise ScheduleInvalid(f"time zone {shown(name)} {_why_not(name)}")
     return _read(name)
+
+
+@contextmanager
+def recorded(zone: Any) -> Iterator[None]:
+    """While inside, `load` gives *zone* for its key: as it was in other data than is installed."""
+    token = _RECORDED.set(zone)
+    try:
+        yield
+    finally:
+        _RECORDED.reset(token)
 
 
 def data_version() -> str:

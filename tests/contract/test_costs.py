@@ -222,6 +222,9 @@ def test_occurrence_on_postgresql_is_one_commit_and_one_sync_and_a_duplicate_is_
         bank = Bank(ledger)
         name = postgres_private.database_of(url)
         ledger.observer.close()
+        registering = bank.define(duly.App(url))
+        registering.register()  # once for each definition, not for each occurrence
+        registering.close()
 
         def measured(work: Callable[[], None]) -> Counters:
             before = _counters(observer, name)

@@ -188,7 +188,7 @@ def test_prune_does_not_pass_a_running_attempt(bank: Bank) -> None:
 
 def _is_marked(app: duly.App) -> bool:
     with app.database.connect() as session:
-        return bool(app._evidence.running(session))
+        return bool(app._attempts.evidence.running(session))
 
 
 # ---------------------------------------------------------------------------- batches, and claimers

@@ -7,11 +7,13 @@ is settled: that is another set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from duly._core.schedules.period import PeriodSchedule
+from duly._core.schedules.revised import Part, RevisedSchedule
 from duly._core.timing import due_time, newest_due
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Expected", "Pause", "Span"]
 
+CALENDAR_START: Final = datetime.min.replace(tzinfo=UTC)
 CALENDAR_END: Final = datetime.max.replace(tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -63,50 +66,53 @@ class Expected:
             spans: By start, not overlapping.
             pauses: Those that count, by start.
         """
-        self._spans = [_joined(spans, index) for index in range(len(spans))]
+        self._parts: list[_Part] = []
+        for span in spans:
+            self._parts.append(_part(span, self._parts[-1] if self._parts else None))
         self._pauses = list(pauses)
 
     def due_until(self, until: datetime) -> Iterator[datetime]:
         """The nominal times whose due time is at or before *until*, strictly increasing."""
-        return self.due_between(datetime.min.replace(tzinfo=UTC), until + MICROSECOND)
+        return self.due_between(CALENDAR_START, _later(until))
 
     def due_between(self, since: datetime, until: datetime) -> Iterator[datetime]:
         """The nominal times whose due time is in [*since*, *until*), strictly increasing, lazy."""
-        newest: datetime | None = None
-        for span, floor in self._spans:
-            if span.schedule is None:
-                continue
-            start, end = max(span.start, since), min(span.end, until)
-            if start >= end:
-                continue
-            for part_start, part_end in self._unpaused(start, end):
-                for nominal_time in _due_between(span.schedule, part_start, part_end):
-                    if floor is not None and nominal_time < floor:
-                        continue
-                    if newest is None or nominal_time > newest:
-                        yield nominal_time
-                        newest = nominal_time
+        for part in self._parts:
+            start, end = max(part.span.start, since), min(part.span.end, until)
+            for piece in self._unpaused(start, end):
+                yield from part.due_between(*piece)
 
     def next_due(self, after: datetime) -> datetime | None:
         """The first due time strictly later than *after*; None if there is none."""
-        for span, floor in self._spans:
-            if span.schedule is None or span.end <= after:
-                continue
-            for start, end in self._unpaused(max(span.start, after + MICROSECOND), span.end):
-                for nominal_time in _due_between(span.schedule, start, end):
-                    if floor is None or nominal_time >= floor:
-                        return due_time(span.schedule, nominal_time)
+        for part in self._parts:
+            start = max(part.span.start, _later(after))
+            for piece in self._unpaused(start, part.span.end):
+                for nominal_time in part.due_between(*piece):
+                    return part.due_time(nominal_time)
         return None
 
     def span_of(self, nominal_time: datetime) -> Span | None:
-        """The span that expects *nominal_time*; None if none does."""
-        for span, floor in self._spans:
-            if span.schedule is None or span.schedule.previous(nominal_time) != nominal_time:
-                continue
-            due = due_time(span.schedule, nominal_time)
-            if span.start <= due < span.end and (floor is None or nominal_time >= floor):
-                return span
-        return None
+        """The span that expects *nominal_time*, were there no pause; None if none does."""
+        part = self._part_of(nominal_time)
+        return None if part is None else part.span
+
+    def due_time(self, nominal_time: datetime) -> datetime | None:
+        """When *nominal_time* is due, were there no pause; None if it is not expected."""
+        part = self._part_of(nominal_time)
+        return None if part is None else part.due_time(nominal_time)
+
+    def revised(self) -> RevisedSchedule | None:
+        """The schedules of all spans as one, for starts by name, pauses or not.
+
+        The first one names what lies before its span too. None if the last has no schedule.
+        """
+        if not self._parts or self._parts[-1].span.schedule is None:
+            return None
+        first, *later = self._parts
+        return RevisedSchedule([first.named(CALENDAR_START), *(part.named() for part in later)])
+
+    def _part_of(self, nominal_time: datetime) -> _Part | None:
+        return next((part for part in self._parts if part.expects(nominal_time)), None)
 
     def _unpaused(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The parts of a span that no pause takes."""
@@ -118,41 +124,123 @@ class Expected:
                 break
             if pause.start > start:
                 yield start, pause.start
-            start = max(start, pause_end)
-            if start >= end:
-                return
+            start = pause_end
         if start < end:
             yield start, end
 
 
-def _joined(spans: Sequence[Span], index: int) -> tuple[Span, datetime | None]:
-    """A span, and the nominal time before which the spans before it expected already.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A span, and what the spans before it leave to it (PROTOCOL 24).
 
-    An edit in the middle of a period must neither expect that period again nor lose the one
-    that the old schedule had not started yet (PROTOCOL 24).
+    Attributes:
+        floor: The nominal time before which earlier spans expected already; None if none did.
+        owed: The nominal times that the span before it had not started yet, and that the new
+            schedule would have started before it was in force: they are due at the span's start.
     """
-    span = spans[index]
-    for earlier in reversed(spans[:index]):
-        if earlier.schedule is None:
-            continue
-        last = newest_due(earlier.schedule, earlier.end - MICROSECOND)
-        if last is None or due_time(earlier.schedule, last) < earlier.start:
-            continue
-        if not isinstance(earlier.schedule, PeriodSchedule):
-            return span, last + MICROSECOND
-        floor = earlier.schedule.interval(last)[1]
-        if earlier is spans[index - 1] and isinstance(span.schedule, PeriodSchedule):
-            following = span.schedule.next(floor - MICROSECOND)
-            due = None if following is None else due_time(span.schedule, following)
-            if due is not None and due < span.start:
-                span = replace(span, start=due)
-        return span, floor
-    return span, None
+
+    span: Span
+    floor: datetime | None = None
+    owed: tuple[datetime, ...] = ()
+
+    def due_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """The nominal times whose due time is in [*start*, *end*), a part of the span."""
+        if start == self.span.start:
+            yield from self.owed
+        if self.span.schedule is None:
+            return
+        found = _due_between(self.span.schedule, start, end)
+        floor = self.floor
+        yield from found if floor is None else dropwhile(lambda at: at < floor, found)
+
+    def due_time(self, nominal_time: datetime) -> datetime:
+        """When an expected nominal time is due."""
+        return max(due_time(self.span.schedule, nominal_time), self.span.start)
+
+    def expects(self, nominal_time: datetime) -> bool:
+        """Whether this span expects a nominal time."""
+        if nominal_time in self.owed:
+            return True
+        schedule = self.span.schedule
+        if schedule is None or (self.floor is not None and nominal_time < self.floor):
+            return False
+        if schedule.previous(nominal_time) != nominal_time:
+            return False
+        return self.span.start <= due_time(schedule, nominal_time) < self.span.end
+
+    def named(self, start: datetime | None = None) -> Part:
+        """The share of a schedule that was edited, from *start* on or from the span's."""
+        schedule = self.span.schedule
+        if start is None:
+            start = self.span.start
+            if self.owed:
+                start = min(start, due_time(schedule, self.owed[0]))
+        return Part(schedule, start, self.span.end, self.floor)
+
+    def floor_after(self) -> datetime | None:
+        """The nominal time before which this span or an earlier one expected already."""
+        schedule, end = self.span.schedule, self.span.end
+        if schedule is None:
+            return self.floor
+        last = newest_due(schedule, _earlier(end))
+        if last is None or not self.expects(last):
+            if not self.owed:
+                return self.floor
+            last = self.owed[-1]
+        if isinstance(schedule, PeriodSchedule):
+            return schedule.interval(last)[1]
+        return _later(last)
+
+
+def _part(span: Span, before: _Part | None) -> _Part:
+    if before is None:
+        return _Part(span)
+    floor = before.floor_after()
+    if before.span.end != span.start:
+        return _Part(span, floor)
+    return _Part(span, floor, tuple(_owed(before.span.schedule, span, floor)))
+
+
+def _owed(old: Schedule | None, span: Span, floor: datetime | None) -> Iterator[datetime]:
+    """The periods that an edit would lose, each once.
+
+    The old schedule was still to start them, and the new one starts them at an earlier time of
+    day, which has passed. What the old one never started is not owed: the past stays as it was.
+    """
+    new = span.schedule
+    if not isinstance(old, PeriodSchedule) or not isinstance(new, PeriodSchedule):
+        return
+    waiting = next(_due_between(old, span.start, CALENDAR_END), None)
+    while waiting is not None and floor is not None and waiting < floor:
+        waiting = old.next(waiting)
+    if waiting is None:
+        return
+    found = new.previous(waiting)
+    if found is None or found < (floor or waiting):
+        found = new.next(_earlier(floor or waiting))
+    while found is not None and due_time(new, found) < span.start:
+        if new.interval(found)[1] > waiting:
+            yield found
+        found = new.next(found)
 
 
 def _due_between(schedule: Schedule, start: datetime, end: datetime) -> Iterator[datetime]:
     """The nominal times whose due time is in [*start*, *end*)."""
     if not isinstance(schedule, PeriodSchedule):
-        return schedule.between(start, end)
-    dues = schedule.schedule.between(start, end)
-    return (t for due in dues if (t := schedule.of_due(due)) is not None)
+        yield from schedule.between(start, end)
+        return
+    # A second start in one period is none (PeriodSchedule), wherever the span begins.
+    newest = newest_due(schedule, _earlier(start))
+    for due in schedule.schedule.between(start, end):
+        nominal_time = schedule.of_due(due)
+        if nominal_time is not None and (newest is None or nominal_time > newest):
+            yield nominal_time
+            newest = nominal_time
+
+
+def _later(instant: datetime) -> datetime:
+    return min(instant, CALENDAR_END - MICROSECOND) + MICROSECOND
+
+
+def _earlier(instant: datetime) -> datetime:
+    return max(instant, CALENDAR_START + MICROSECOND) - MICROSECOND

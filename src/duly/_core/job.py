@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import JOB_NAME
+from duly._core.policies import Policies
 from duly._core.resolve import TOLERANCE
-from duly.errors import DuplicateJob, HandlerInvalid, KeyInvalid, ScheduleInvalid, UnknownJob
+from duly.errors import DuplicateJob, HandlerInvalid, KeyInvalid, UnknownJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from duly._core.payload import Payload
     from duly._core.schedules import Schedule
-
-CATCH_UP = ("each", "skip", "reconcile", "none")
-"""What happens to missed occurrences; `tick` reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,9 @@ class Job:
         schedule: When it is due; None for a job that is only started by name.
         zone: The zone of dates and of `Run.local_time`.
         payload: What an attempt gets unless another is given.
-        catch_up: One of `CATCH_UP`.
+        policies: What it does about time.
+        formerly: The names it had, oldest first; the ledger keeps the oldest.
+        partitions: A list, or a query, of the partitions of each occurrence; None for none.
         jitter: By how much, at most, a start that a schedule asked for is put off.
         tolerance: How much before its due time a start counts as due; for early clocks only.
     """
@@ -47,9 +47,21 @@ class Job:
     schedule: Schedule | None
     zone: Any
     payload: Payload
-    catch_up: str = "each"
+    policies: Policies = field(default_factory=Policies)
     jitter: timedelta = timedelta(0)
     tolerance: timedelta = TOLERANCE
+    formerly: tuple[str, ...] = ()
+    partitions: tuple[str, ...] | str | None = None
+
+    @property
+    def ledger_name(self) -> str:
+        """The name in keys and rows: the first that the job ever had."""
+        return self.formerly[0] if self.formerly else self.name
+
+    @property
+    def shown_name(self) -> str | None:
+        """The name for people, where it is not the ledger's."""
+        return self.name if self.formerly else None
 
 
 def define(jobs: Mapping[str, Job], job: Job) -> None:
@@ -69,16 +81,23 @@ def define(jobs: Mapping[str, Job], job: Job) -> None:
             f"the handler of {job.name!r} is an async function, which this App does not await: use"
             " a plain `def`"
         )
-    if job.catch_up not in CATCH_UP:
-        raise ScheduleInvalid(
-            f"{job.name}: catch_up={job.catch_up!r} is not one of {', '.join(CATCH_UP)}"
-        )
     if job.name in jobs:
         raise DuplicateJob(
             f"the job {job.name!r} is defined twice in this process"
             f" ({_place(jobs[job.name].handler)} and {_place(job.handler)}): give one another name",
             job=job.name,
         )
+    for former in job.formerly:
+        check_name(former)
+        if former == job.name:
+            raise KeyInvalid(f"formerly={former!r} is the job's own name: leave it out")
+    for other in jobs.values():
+        if {job.name, *job.formerly} & {other.name, *other.formerly}:
+            raise DuplicateJob(
+                f"the jobs {other.name!r} and {job.name!r} share a former name, and would share"
+                " their keys: one name belongs to one job",
+                job=job.name,
+            )
 
 
 def check_name(name: object) -> None:

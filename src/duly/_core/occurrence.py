@@ -17,7 +17,7 @@ from duly._core.instants import as_utc, format_instant, from_us, parse_instant, 
 from duly._core.wording import shown
 from duly.errors import KeyInvalid, NominalTimeInvalid
 
-__all__ = ["CORRECTION_MAX", "JOB_NAME", "PARTITION_MAX", "Occurrence"]
+__all__ = ["CORRECTION_MAX", "JOB_NAME", "PARTITION_MAX", "Occurrence", "check_partition"]
 
 JOB_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
@@ -59,7 +59,7 @@ class Occurrence:
         object.__setattr__(self, "job", _job(self.job))
         nominal_time = as_utc(self.nominal_time, name="nominal_time")
         object.__setattr__(self, "nominal_time", nominal_time)
-        object.__setattr__(self, "partition", _partition(self.partition))
+        object.__setattr__(self, "partition", check_partition(self.partition))
         object.__setattr__(self, "correction", _correction(self.correction))
 
     @classmethod
@@ -130,7 +130,12 @@ def _job(job: object) -> str:
     return str.__str__(job)
 
 
-def _partition(partition: object) -> str:
+def check_partition(partition: object) -> str:
+    """The partition as plain text, if it can be one.
+
+    Raises:
+        KeyInvalid: It cannot; the message says why.
+    """
     if not isinstance(partition, str):
         raise KeyInvalid(f"partition must be text, not {shown(partition)}; give it as a string")
     if len(partition) > PARTITION_MAX:

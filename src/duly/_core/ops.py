@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from duly._core.wording import said
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from duly._core.occurrence import Occurrence
@@ -48,6 +49,8 @@ class Request:
         due_us: The start is refused before this instant of the database's clock; None if any
             time will do.
         tolerance_us: How much before `due_us` a start counts as due.
+        slots: How many occurrences of the job may run at once; None where nobody counts.
+        cover: Missing nominal times that this run supersedes, newest first.
     """
 
     occurrence: Occurrence
@@ -57,6 +60,8 @@ class Request:
     order: Order | None = None
     due_us: int | None = None
     tolerance_us: int = 1_000_000
+    slots: int | None = None
+    cover: Sequence[int] = ()
 
 
 # Ops
@@ -80,6 +85,21 @@ class ReadHorizon:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Insert the occurrence; waits for a rival's transaction. Reply: `Claimed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSlot:
+    """Lock one of the job's slots until the transaction ends. Reply: bool, False: none is free."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Insert the covered occurrences as superseded, newest first; one that is held is left out.
+
+    Reply: None.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +182,9 @@ Op: TypeAlias = (
     Begin
     | LockGuard
     | ReadHorizon
+    | TakeSlot
     | Claim
+    | Cover
     | Unclaim
     | Explain
     | SettleCorrected
@@ -303,6 +325,7 @@ class Report:
         interrupted: The signal or cancellation that came while the commit was under way; to
             be raised now that its fate is settled.
         not_due_us: The database's clock, where it says that the nominal time is to come.
+        no_slot: As many occurrences of the job as may run at once are running.
     """
 
     outcome: Outcome | None
@@ -314,6 +337,7 @@ class Report:
     unreachable: bool = False
     interrupted: BaseException | None = None
     not_due_us: int | None = None
+    no_slot: bool = False
 
 
 Ops: TypeAlias = Generator[Op, Any, Report]

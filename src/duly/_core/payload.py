@@ -79,6 +79,11 @@ class Payload:
     fingerprint: bytes
 
     @property
+    def text(self) -> str:
+        """The canonical JSON text."""
+        return self.canonical.decode()
+
+    @property
     def value(self) -> Json:
         """What a handler receives: parsed from the canonical bytes, a fresh value each time.
 

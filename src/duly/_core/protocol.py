@@ -21,6 +21,7 @@ from duly._core.ops import (
     Commit,
     Contention,
     CountDuplicate,
+    Cover,
     Explain,
     Fault,
     HoldTorn,
@@ -41,6 +42,7 @@ from duly._core.ops import (
     Seal,
     SettleCorrected,
     Standing,
+    TakeSlot,
     Transaction,
     Unclaim,
     Unknown,
@@ -108,6 +110,9 @@ class _GuardNeeded(Exception):
 
 def _once(request: Request, guarded: bool) -> Ops:
     yield Begin()
+    if request.slots is not None and not (yield TakeSlot(request.slots)):
+        yield Rollback()
+        return Report(None, no_slot=True)
     if guarded and (behind := (yield from _behind_horizon(request))):
         yield Rollback()
         yield from _evidence(Record(Outcome.EXPIRED))
@@ -123,6 +128,9 @@ def _once(request: Request, guarded: bool) -> Ops:
     if request.order is not None and not (yield SettleCorrected()):
         yield Rollback()
         return Report(None)
+    if request.cover:
+        # After the newest, as every claim of several keys (PROTOCOL 22).
+        yield Cover()
     handled: Returned | Raised = yield CallHandler()
     if handled.transaction is Transaction.ENDED:
         return (yield from _hold_torn(handled.error if isinstance(handled, Raised) else None))

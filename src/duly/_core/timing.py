@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
 
-from duly._core.schedules.period import PeriodSchedule
+from duly._core.schedules.period import PeriodSchedule, due_of, newest_due_of
+from duly._core.schedules.revised import RevisedSchedule
 from duly._core.schedules.wall import WallSchedule
 from duly._core.wall_time import instants, plain_offset
 
@@ -43,16 +44,15 @@ class Interval:
 
 def due_time(schedule: Schedule | None, nominal_time: datetime) -> datetime:
     """When *schedule* starts *nominal_time*: that instant, except with a period."""
-    if isinstance(schedule, PeriodSchedule):
-        return schedule.due_time(nominal_time) or nominal_time
-    return nominal_time
+    own = _own(schedule, nominal_time)
+    return nominal_time if own is None else due_of(own, nominal_time)
 
 
 def newest_due(schedule: Schedule, until: datetime) -> datetime | None:
     """The nominal time that fell due last, at or before *until*; None if none has."""
-    if isinstance(schedule, PeriodSchedule):
+    if isinstance(schedule, RevisedSchedule):
         return schedule.newest_due(until)
-    return schedule.previous(until)
+    return newest_due_of(schedule, until)
 
 
 def interval(schedule: Schedule, nominal_time: datetime) -> Interval | None:
@@ -62,8 +62,9 @@ def interval(schedule: Schedule, nominal_time: datetime) -> Interval | None:
         The period; without one, from the previous nominal time to this one, and None for the
         first.
     """
-    if isinstance(schedule, PeriodSchedule):
-        return Interval(*schedule.interval(nominal_time))
+    own = _own(schedule, nominal_time)
+    if isinstance(own, PeriodSchedule):
+        return Interval(*own.interval(nominal_time))
     try:
         before = schedule.previous(nominal_time - MICROSECOND)
     except OverflowError:
@@ -84,7 +85,8 @@ def local_date(schedule: Schedule | None, zone: tzinfo, nominal_time: datetime) 
 def shifted(schedule: Schedule | None, nominal_time: datetime) -> bool:
     """Whether the wall time of its due time lay in a gap, so that it starts at another."""
     due = due_time(schedule, nominal_time)
-    walls = schedule.schedule if isinstance(schedule, PeriodSchedule) else schedule
+    own = _own(schedule, nominal_time)
+    walls = own.schedule if isinstance(own, PeriodSchedule) else own
     if not isinstance(walls, WallSchedule):
         return False
     named = walls.wall_times(due)
@@ -121,6 +123,12 @@ def bounds(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
 
 
 def _named(schedule: Schedule | None, nominal_time: datetime) -> tuple[datetime, ...]:
-    if isinstance(schedule, PeriodSchedule):
-        return schedule.grid.wall_times(nominal_time)
-    return schedule.wall_times(nominal_time) if isinstance(schedule, WallSchedule) else ()
+    own = _own(schedule, nominal_time)
+    if isinstance(own, PeriodSchedule):
+        return own.grid.wall_times(nominal_time)
+    return own.wall_times(nominal_time) if isinstance(own, WallSchedule) else ()
+
+
+def _own(schedule: Schedule | None, nominal_time: datetime) -> Schedule | None:
+    """The schedule that names *nominal_time*, of those that a job had."""
+    return schedule.of(nominal_time) if isinstance(schedule, RevisedSchedule) else schedule

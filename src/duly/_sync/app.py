@@ -8,51 +8,40 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duly._core import ops, retention
-from duly._core.instants import as_utc, from_us, to_us
+from duly._core.instants import as_utc, to_us
 from duly._core.job import Job, define, find
-from duly._core.occurrence import Occurrence
-from duly._core.payload import Payload, canonical
-from duly._core.protocol import attempt
-from duly._core.resolve import Nominal, nominal_time
-from duly._core.start import Start
-from duly._core.states import Outcome
-from duly._core.timing import due_time
+from duly._core.occurrence import CORRECTION_MAX, Occurrence
+from duly._core.policies import CatchUp, Retry
+from duly._core.resolve import nominal_time
 from duly._db.connect import Database
-from duly._db.sessions.base import host_clock_us
 from duly._sync import prune, questions
-from duly._sync.claim import looks_old, seconds
+from duly._sync.attempts import Attempts
+from duly._sync.claim import seconds
 from duly._sync.defining import defined, naming
-from duly._sync.evidence import Evidence
-from duly._sync.markers import Markers
-from duly._sync.process import host_name, new_attempt_id, user_name
 from duly._sync.readiness import Readiness
-from duly._sync.refusals import Result, loaded, refusal
-from duly._sync.run import Run, lending_engine, watch_errors
-from duly._sync.shell import Probe, Shell
-from duly._sync.work import Work
-from duly.errors import KeyInvalid, UsageError
+from duly._sync.refusals import Result
+from duly._sync.registry import Registry
+from duly._sync.run import Run
+from duly._sync.starting import UNSET, Starting, Wanted
+from duly.errors import DulyError, KeyInvalid, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
 
     from duly._core.evidence import Explanation, History
+    from duly._core.revision import Revision
     from duly._core.schedules import Schedule
     from duly._core.schedules.period import Period
+    from duly._core.start import Start
+    from duly._sync.shell import Probe
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-
-
-class _Unset:
-    """The payload that was not given: the job's own."""
-
-
-_UNSET = _Unset()
 
 
 class App:
@@ -64,6 +53,7 @@ class App:
         allow_untested: Take a server that duly was never tested on.
         evidence_after: How long an attempt runs before it is marked as under way.
         started_by: Who starts attempts here, for people; the default names user and host.
+        name: Of the App. With a name, a job that its code no longer defines is retired.
 
     Raises:
         UsageError: The URL cannot be read, or names what duly does not serve. The database
@@ -78,17 +68,29 @@ class App:
         allow_untested: bool = False,
         evidence_after: timedelta | float = 0.25,
         started_by: str | None = None,
+        name: str = "",
     ) -> None:
         self.database = Database(database, schema=schema, untested=allow_untested)
         self.jobs: dict[str, Job] = {}
-        self.started_by = started_by or f"python:{user_name()}@{host_name()}"
-        self._lending = lending_engine(self.database.engine)
-        watch_errors(self.database.engine)
-        self._evidence = Evidence(self.database)
-        self._markers = Markers(self._evidence.store(), seconds(evidence_after))
+        self.name = name
+        self._attempts = Attempts(
+            self.database, evidence_after_s=seconds(evidence_after), started_by=started_by
+        )
+        self._registry = Registry(
+            self.database, self.jobs, app=name, writer=self._attempts.started_by
+        )
+        self._starting = Starting(self.database, self._registry, self._attempts)
         self._readiness = Readiness(self.database)
-        self._probe: Probe | None = None
         atexit.register(_close, weakref.ref(self))
+
+    @property
+    def started_by(self) -> str:
+        """Who starts attempts here, for people."""
+        return self._attempts.started_by
+
+    @started_by.setter
+    def started_by(self, who: str) -> None:
+        self._attempts.started_by = who
 
     # Definitions
 
@@ -101,7 +103,18 @@ class App:
         period: Period | None = None,
         period_offset: int = 0,
         payload: Any = None,
-        catch_up: str = "each",
+        catch_up: CatchUp = "each",
+        skip_after: timedelta | None = None,
+        max_per_tick: int = 100,
+        max_running: int = 1,
+        in_order: bool = False,
+        retry: Retry | None = None,
+        deadline: timedelta | None = None,
+        timeout: timedelta | None = None,
+        starts: datetime | None = None,
+        ends: datetime | None = None,
+        formerly: str | Sequence[str] = (),
+        partitions: Sequence[str] | str | None = None,
         jitter: timedelta | None = None,
         tolerance: timedelta | None = None,
     ) -> Callable[[Handler], Handler]:
@@ -116,7 +129,20 @@ class App:
                 start of that period in the zone, whatever time of day the schedule starts it.
             period_offset: -1 if a start is for the period before the one it lies in.
             payload: JSON-ready; what an attempt gets unless another is given.
-            catch_up: `each`, `skip`, `reconcile` or `none`.
+            catch_up: What ticks do with missed occurrences: `each`, `skip`, `reconcile` or
+                `none`; see `duly._core.policies.Policies` for this and what follows.
+            skip_after: With `skip`: how long ago an occurrence may have been due and be run.
+            max_per_tick: How many occurrences one tick starts at most.
+            max_running: How many different occurrences ticks run at once, on all hosts.
+            in_order: Stop at the first that is not applied.
+            retry: When a failed occurrence is tried again; by default after 30 s, then twice
+                as long each time, at most an hour, without end.
+            deadline: How long after its due time a missing occurrence is overdue.
+            timeout: How long the handler may take.
+            starts: Nothing due before is expected; by default, before the registration.
+            ends: Nothing due from then on is expected.
+            formerly: Names that the job had before, oldest first; their keys stay its keys.
+            partitions: The names of the parts of each occurrence, or a query that gives them.
             jitter: A start that a starter makes waits up to this long, the same on every
                 host; it never moves the nominal time.
             tolerance: How much too early a start may come and still mean the time that is
@@ -134,7 +160,20 @@ class App:
                 period=period,
                 period_offset=period_offset,
                 payload=payload,
-                catch_up=catch_up,
+                policies={
+                    "catch_up": catch_up,
+                    "skip_after": skip_after,
+                    "max_per_tick": max_per_tick,
+                    "max_running": max_running,
+                    "in_order": in_order,
+                    "retry": retry or Retry(),
+                    "deadline": deadline,
+                    "timeout": timeout,
+                    "starts": starts,
+                    "ends": ends,
+                },
+                formerly=formerly,
+                partitions=partitions,
                 jitter=jitter,
                 tolerance=tolerance,
             )
@@ -162,13 +201,25 @@ class App:
         self._readiness.ensure()
         return versions
 
+    def register(self, *, adopt: bool = False) -> tuple[list[Revision], dict[str, DulyError]]:
+        """Tell the ledger of every job that is defined here; `tick` does it too.
+
+        Args:
+            adopt: Make definitions that equal earlier revisions the new ones.
+
+        Returns:
+            The revisions that were written, and the jobs that may not run, with the reason.
+        """
+        self._readiness.ensure()
+        return self._registry.register(adopt=adopt)
+
     def run(
         self,
         job: str,
         at: Start | datetime | date | str | None = None,
         *,
         partition: str = "",
-        payload: Any = _UNSET,
+        payload: Any = UNSET,
         wait: timedelta | float = 10.0,
         off_schedule: bool = False,
         early: bool = False,
@@ -197,32 +248,9 @@ class App:
             Exception: The handler's own, unchanged, after it was recorded as `failed`.
         """
         found = find(self.jobs, job)
-        wait_s = seconds(wait)
-        given = found.payload if payload is _UNSET else self._payload(payload)
+        wanted = Wanted(at, partition, payload, seconds(wait), off_schedule, early)
         self._readiness.ensure()
-        # What a person names is held against the database's clock by the claim itself.
-        named = at is not None and not isinstance(at, Start)
-        now = from_us(host_clock_us()) if named else questions.now(self.database)
-        with naming(found.name):
-            nominal = nominal_time(
-                at,
-                found.schedule,
-                zone=found.zone,
-                now=now,
-                off_schedule=off_schedule,
-                early=early or named,
-                tolerance=found.tolerance,
-            )
-        occurrence = Occurrence(found.name, nominal.time, partition)
-        request = ops.Request(
-            occurrence,
-            given.fingerprint,
-            new_attempt_id(),
-            looks_old=looks_old(occurrence),
-            due_us=to_us(nominal.due_at) if named and not early else None,
-            tolerance_us=found.tolerance // timedelta(microseconds=1),
-        )
-        return self._attempt(found, request, given, nominal, wait_s)
+        return self._starting.start(found, wanted)
 
     def resolve(self, key: str, *, settle_as: str, reason: str, actor: str) -> Result | None:
         """Settle a torn occurrence, as a person who looked at the data.
@@ -249,26 +277,11 @@ class App:
         if settle_as == "waived":
             questions.waive(self.database, occurrence, order)
             return None
-        job = find(self.jobs, occurrence.job)
-        if occurrence.correction + 1 > 2**31 - 1:
+        job = find({each.ledger_name: each for each in self.jobs.values()}, occurrence.job)
+        if occurrence.correction == CORRECTION_MAX:
             raise KeyInvalid(f"{key} has no next correction")
         questions.require_settled(self.database, occurrence)
-        correction = Occurrence(
-            occurrence.job,
-            occurrence.nominal_time,
-            occurrence.partition,
-            occurrence.correction + 1,
-        )
-        request = ops.Request(
-            correction,
-            job.payload.fingerprint,
-            new_attempt_id(),
-            looks_old=looks_old(correction),
-            order=order,
-        )
-        due_at = due_time(job.schedule, correction.nominal_time)
-        ordered = Nominal(correction.nominal_time, "correction", due_at)
-        return self._attempt(job, request, job.payload, ordered, 10.0)
+        return self._starting.correct(job, occurrence, order)
 
     def prune(
         self, *, older_than: timedelta | datetime, clock_is_right: bool = False
@@ -292,27 +305,29 @@ class App:
         else:
             bound = to_us(as_utc(older_than, name="older_than"))
             protocol = retention.prune(bound, clock_is_right=clock_is_right)
-        return prune.drive(self.database, self._evidence, protocol, self._probe)
+        return prune.drive(self.database, self._attempts.evidence, protocol, self._probe)
 
     def sweep(self) -> int:
         """Record attempts whose process died as abandoned; returns how many there were."""
         from duly._sync.sweep import sweep
 
         self._readiness.ensure(only_read=True)
-        return sweep(self.database, self._evidence)
+        return sweep(self.database, self._attempts.evidence)
 
     # Asking
 
     def history(self, job: str, *, limit: int = 50) -> History:
         """What happened to *job*, newest first; a job needs no definition here."""
         self.sweep()
-        return questions.history(self.database, self._evidence, job, limit, known=self.jobs)
+        return questions.history(
+            self.database, self._attempts.evidence, job, limit, known=self.jobs
+        )
 
     def explain(self, key: str | Occurrence, *, limit: int = 50) -> Explanation:
         """All that is known of one key, with a verdict to quote."""
         occurrence = Occurrence.parse(key) if isinstance(key, str) else key
         self.sweep()
-        return questions.explanation(self.database, self._evidence, occurrence, limit)
+        return questions.explanation(self.database, self._attempts.evidence, occurrence, limit)
 
     def occurrence(
         self, job: str, at: Start | datetime | date | str | None = None, *, partition: str = ""
@@ -334,49 +349,18 @@ class App:
 
     def close(self) -> None:
         """Let go of connections; an App may be used again afterwards."""
-        self._markers.close()
+        self._attempts.markers.close()
         self.database.engine.dispose()
 
-    # Within
+    # For tests
 
-    def _payload(self, payload: Any) -> Payload:
-        return payload if isinstance(payload, Payload) else canonical(payload)
+    @property
+    def _probe(self) -> Probe | None:
+        return self._attempts.probe
 
-    def _attempt(
-        self, job: Job, request: ops.Request, payload: Payload, nominal: Nominal, wait_s: float
-    ) -> Result:
-        work = Work(
-            request, payload, job.handler, job.schedule, job.zone, nominal.source, self.started_by
-        )
-        shell = Shell(
-            self.database,
-            self._lending,
-            work,
-            wait_s=wait_s,
-            evidence=self._evidence,
-            markers=self._markers,
-            probe=self._probe,
-        )
-        report = shell.drive(attempt(request))
-        key = request.occurrence.key
-        if report.interrupted is not None:
-            how = report.outcome or "not known: run it again, the key decides"
-            report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
-            raise report.interrupted
-        duration = timedelta(seconds=shell.duration_s)
-        late = from_us(shell.started_us) - nominal.due_at
-        source = nominal.source
-        if report.outcome is Outcome.APPLIED:
-            value, mine = loaded(shell.value), request.attempt_id
-            return Result(report.outcome, key, mine, value, duration, source, late)
-        standing = report.standing
-        if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
-            value, earlier = loaded(standing.result), standing.attempt_id
-            return Result(report.outcome, key, earlier, value, duration, source, late)
-        if report.outcome is Outcome.FAILED and not report.unreachable:
-            assert report.error is not None
-            raise report.error
-        raise refusal(request, report, shell.holders) from report.error
+    @_probe.setter
+    def _probe(self, probe: Probe | None) -> None:
+        self._attempts.probe = probe
 
 
 def _undecorated(run: Run) -> None:
@@ -394,7 +378,7 @@ def _required(text: object, name: str, most: int) -> str:
 def _close(reference: weakref.ref[App]) -> None:
     app = reference()
     if app is not None:
-        app._markers.close()  # noqa: SLF001 - of a class in this module
+        app._attempts.markers.close()  # noqa: SLF001 - of a class in this module
 
 
 __all__ = ["App", "Result", "Run"]

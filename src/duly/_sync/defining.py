@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from duly import zones
 from duly._core.job import Job
+from duly._core.occurrence import check_partition
 from duly._core.payload import canonical
+from duly._core.policies import Policies
 from duly._core.resolve import TOLERANCE
 from duly._core.schedules import Schedule
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from zoneinfo import ZoneInfo
 
     from duly._core.schedules.period import Period
@@ -33,7 +35,9 @@ def defined(
     period: Period | None,
     period_offset: int,
     payload: Any,
-    catch_up: str,
+    policies: dict[str, Any],
+    formerly: str | Sequence[str],
+    partitions: Sequence[str] | str | None,
     jitter: timedelta | None,
     tolerance: timedelta | None,
 ) -> Job:
@@ -61,9 +65,11 @@ def defined(
         made,
         zone,
         canonical(payload),
-        catch_up,
+        Policies(**policies),
         jitter=_duration(jitter, "jitter", timedelta(0)),
         tolerance=_duration(tolerance, "tolerance", TOLERANCE),
+        formerly=(formerly,) if isinstance(formerly, str) else tuple(formerly),
+        partitions=_partitions(partitions),
     )
 
 
@@ -101,6 +107,21 @@ def _schedule(schedule: str | Schedule | None, zone: ZoneInfo) -> Schedule | Non
         f"{shown(schedule)} is no schedule; give cron text such as '30 2 * * *', "
         "or a value such as duly.Cron(…), duly.Every(…) or duly.Dates(…)"
     )
+
+
+def _partitions(given: Sequence[str] | str | None) -> tuple[str, ...] | str | None:
+    """A list that names each partition once, or the text of a query."""
+    if given is None or isinstance(given, str):
+        return given
+    found = tuple(given)
+    for each in found:
+        check_partition(each)
+    if not found:
+        raise ScheduleInvalid("partitions= is an empty list; name the partitions, or leave it out")
+    if len(set(found)) != len(found):
+        twice = next(each for each in found if found.count(each) > 1)
+        raise ScheduleInvalid(f"partitions= names {shown(twice)} twice; name each once")
+    return found
 
 
 def _duration(given: timedelta | None, name: str, default: timedelta) -> timedelta:

@@ -58,6 +58,10 @@ class Result:
     late: timedelta
 
 
+class NoSlot(Exception):
+    """As many occurrences of a job as may run at once are running; nothing was done."""
+
+
 def loaded(text: str | None) -> Any:
     """A stored result as a value."""
     return None if text is None else json.loads(text)

@@ -16,13 +16,14 @@ from duly._db.dialects import ErrorKind, ending
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import date, datetime
     from uuid import UUID
 
     from sqlalchemy.engine import CursorResult, Engine
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from duly._core.covers import Covers
     from duly._core.occurrence import Occurrence
     from duly._core.schedules import Schedule
     from duly._core.timing import Interval
@@ -49,6 +50,7 @@ class Run:
         *,
         zone: Any,
         schedule: Schedule | None,
+        covers: Covers,
         lender: Lender,
     ) -> None:
         self.occurrence = occurrence
@@ -59,6 +61,7 @@ class Run:
         self.attempt = attempt
         self._zone = zone
         self._schedule = schedule
+        self._covers = covers
         self._lender = lender
 
     @property
@@ -85,6 +88,8 @@ class Run:
     def interval(self) -> Interval:
         """From the previous nominal time to this one; with `period=`, the period itself.
 
+        A run that covers older occurrences has the interval of all of them.
+
         Raises:
             UsageError: The job has no schedule, or none fired before.
         """
@@ -93,12 +98,16 @@ class Run:
         found = timing.interval(self._schedule, self.nominal_time)
         if found is None:
             raise UsageError(f"{self.key}: no nominal time precedes this one")
-        return found
+        if len(self._covers) == 1:
+            return found
+        oldest = timing.interval(self._schedule, self._covers[0].nominal_time)
+        start = self._covers[0].nominal_time if oldest is None else oldest.start
+        return timing.Interval(start, found.end)
 
     @property
-    def covers(self) -> tuple[Occurrence, ...]:
-        """The occurrences that this run settles, oldest first."""
-        return (self.occurrence,)
+    def covers(self) -> Sequence[Occurrence]:
+        """The occurrences that this run settles, oldest first; with `reconcile`, many."""
+        return self._covers
 
     @property
     def connection(self) -> Connection:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
+from duly._core.covers import Covers
 from duly._core.occurrence import Occurrence
 from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin, Outcome
@@ -70,6 +71,7 @@ class Shell:
         self._pid = os.getpid()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
+        self._covered: list[int] = []
         self.value: str | None = None
         self.holders: list[Marker] = []
 
@@ -157,6 +159,10 @@ class Shell:
                 return self.session.begin(self._budget.wait_s)
             case ops.Claim():
                 return self._claim()
+            case ops.TakeSlot():
+                return self.session.take_slot(self._work.occurrence.job, op.slots)
+            case ops.Cover():
+                return self._cover()
             case ops.CallHandler():
                 return self._call_handler()
             case ops.Seal():
@@ -202,6 +208,11 @@ class Shell:
             self._account.learn_clock(claimed.clock_us)
         return claimed
 
+    def _cover(self) -> None:
+        session, request = self.session, self._work.request
+        reason = f"covered by {request.occurrence.key}"
+        self._covered = session.cover(self._account.claim(session), request.cover, reason)
+
     def _call_handler(self) -> ops.Returned | ops.Raised:
         work = self._work
         session = self.session
@@ -220,6 +231,7 @@ class Shell:
             work.request.attempt_id,
             zone=work.zone,
             schedule=work.schedule,
+            covers=Covers(work.occurrence, self._covered),
             lender=lender,
         )
         self._markers.started(self._account.marker())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from duly._core.schedules import Schedule
 
-__all__ = ["OFFSET_MAX", "PERIODS", "Period", "PeriodSchedule"]
+__all__ = ["OFFSET_MAX", "PERIODS", "Period", "PeriodSchedule", "due_of", "newest_due_of"]
 
 Period: TypeAlias = Literal["hour", "day", "week", "month", "quarter", "year"]
 
@@ -269,6 +269,20 @@ class PeriodSchedule:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+def due_of(schedule: Schedule, nominal_time: datetime) -> datetime:
+    """When *schedule* starts *nominal_time*: that instant, except with a period."""
+    if isinstance(schedule, PeriodSchedule):
+        return schedule.due_time(nominal_time) or nominal_time
+    return nominal_time
+
+
+def newest_due_of(schedule: Schedule, until: datetime) -> datetime | None:
+    """The nominal time that fell due last, at or before *until*; None if none has."""
+    if isinstance(schedule, PeriodSchedule):
+        return schedule.newest_due(until)
+    return schedule.previous(until)
 
 
 def _is_offset(offset: object) -> bool:

@@ -7,6 +7,7 @@ about occurrences, and it never commits or rolls back a transaction that a calle
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import socket
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 HANDLER_WAIT_S = 10.0
 """The longest wait for a lock of one statement of a handler's, in seconds."""
+
+_COVER_BATCH = 5_000
+"""Rows of one INSERT."""
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -145,6 +149,27 @@ class Session(ABC):
             result,
             reason,
         )
+
+    def take_slot(self, job: str, slots: int) -> bool:
+        """Lock one of the job's slots until our transaction ends; False if none is free.
+
+        Raises:
+            InvariantBroken: The job has no slots: nothing registered it.
+        """
+        if self.run("take_slot", {"job": job, "slots": slots}):
+            return True
+        if not self.run("list_slots", {"job": job}):
+            raise InvariantBroken(f"duly_slot has no row of {job}: run `duly init` again")
+        return False
+
+    def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
+        """Insert *nominal_times*, newest first, as superseded; returns those that became ours."""
+        ours: list[int] = []
+        for start in range(0, len(nominal_times), _COVER_BATCH):
+            batch = list(nominal_times[start : start + _COVER_BATCH])
+            params = {**claim, "nominal_times": json.dumps(batch), "reason": reason}
+            ours += [int(row[0]) for row in self.run("cover", params)]
+        return sorted(ours, reverse=True)
 
     def hold_torn(self, params: Params) -> None:
         """Settle a key as torn: a new row, or the claim that an implicit commit landed."""

@@ -6,7 +6,7 @@ handler is the sentinel that tells afterwards whether our transaction is still t
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pymysql
 from pymysql.constants import SERVER_STATUS
@@ -15,6 +15,9 @@ from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
 from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends, shut_down
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
@@ -77,6 +80,15 @@ class PyMysqlSession(Session):
             " truncated values without an error: add STRICT_TRANS_TABLES to sql_mode",
             sql_mode=sql_mode,
         )
+
+    def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
+        super().cover(claim, nominal_times, reason)
+        return [int(row[0]) for row in self.run("covered", claim)]
+
+    def hold_torn(self, params: Params) -> None:
+        super().hold_torn(params)
+        # What the implicit commit landed with the claim is as torn as the claim (PROTOCOL 9).
+        self.change("tear_covered", params)
 
     def _insert_torn(self, params: Params) -> int:
         try:

@@ -97,6 +97,9 @@ class SqliteSession(Session):
         inserted = self.change("claim", params) == 1
         return Claimed(inserted, host_clock_us())
 
+    def take_slot(self, job: str, slots: int) -> bool:
+        return True  # a write transaction is the only one
+
     def lock_guard(self, wait: float) -> None:
         # The write lock keeps every prune out; our own transaction holds it already. A
         # caller's may not: a SELECT begins none there, and a prune between the horizon's

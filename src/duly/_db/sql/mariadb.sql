@@ -105,3 +105,54 @@ SELECT @@in_transaction, @@autocommit, @@sql_mode
 -- differs: the wait for attempts under way is bounded.
 SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
 UPDATE duly_guard SET pruned_us = {now} WHERE id = 1
+
+-- name: add_job
+-- differs: no ON CONFLICT.
+INSERT INTO duly_job (name) VALUES (:job) ON DUPLICATE KEY UPDATE name = name
+
+-- name: add_slot
+-- differs: no ON CONFLICT.
+INSERT INTO duly_slot (job, slot) VALUES (:job, :slot) ON DUPLICATE KEY UPDATE slot = slot
+
+-- name: add_partition_set
+-- differs: no ON CONFLICT; 1062 is the answer "planned".
+INSERT INTO duly_partition_set (job, nominal_us, size, planned_us)
+VALUES (:job, :nominal_us, :size, {now})
+
+-- name: settle
+-- differs: no ON CONFLICT; the row count of a key that is held is 0.
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
+VALUES
+    (:job, :nominal_us, :partition_key, 1, :disposition, {now}, :reason, :actor)
+ON DUPLICATE KEY UPDATE job = job
+
+-- name: cover
+-- differs: no RETURNING that leaves held keys out; `covered` reads what became ours.
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, attempt_id, recorded_us, reason)
+SELECT :job, each_time.value, :partition_key, 1, 'superseded', :attempt_id, {now}, :reason
+FROM JSON_TABLE(:nominal_times, '$[*]' COLUMNS (value BIGINT PATH '$')) AS each_time
+ORDER BY each_time.value DESC
+ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job
+
+-- name: covered
+-- differs: as above.
+SELECT nominal_us
+FROM duly_occurrence
+WHERE job = :job AND nominal_us < :nominal_us AND partition_key = :partition_key
+  AND correction = 1 AND attempt_id = :attempt_id AND disposition = 'superseded'
+ORDER BY nominal_us DESC
+
+-- name: take_slot
+-- differs: where there are many writers, a row's lock is the slot.
+SELECT slot FROM duly_slot
+WHERE job = :job AND slot <= :slots
+ORDER BY slot
+LIMIT 1
+FOR UPDATE SKIP LOCKED
+
+-- name: tear_covered
+-- differs: only here a handler can commit without duly.
+UPDATE duly_occurrence SET disposition = 'torn'
+WHERE job = :job AND attempt_id = :attempt_id AND disposition = 'superseded'

@@ -121,3 +121,22 @@ WITH brief AS MATERIALIZED (
            set_config('synchronous_commit', 'off', true) AS durability
 )
 DELETE FROM duly_running USING brief WHERE attempt_id = :attempt_id
+
+-- name: take_slot
+-- differs: where there are many writers, a row's lock is the slot.
+SELECT slot FROM duly_slot
+WHERE job = :job AND slot <= :slots
+ORDER BY slot
+LIMIT 1
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: cover
+-- differs: a superseded row carries no attempt: the key to duly_attempt would ask for one. Newest
+-- first, as every claim of several keys (PROTOCOL 22).
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, recorded_us, reason)
+SELECT :job, CAST(each.value AS BIGINT), :partition_key, 1, 'superseded', {now}, :reason
+FROM json_array_elements_text(CAST(:nominal_times AS json)) AS each (value)
+ORDER BY CAST(each.value AS BIGINT) DESC
+ON CONFLICT DO NOTHING
+RETURNING nominal_us

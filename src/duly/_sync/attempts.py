@@ -1,0 +1,105 @@
+"""Making attempts for an App: one request becomes one result, or one error by who must act.
+
+Decides nothing about an attempt (`_core/protocol.py` does); it drives the shell and words the
+end.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from duly._core.instants import from_us
+from duly._core.protocol import attempt
+from duly._core.states import Outcome
+from duly._sync.evidence import Evidence
+from duly._sync.markers import Markers
+from duly._sync.process import host_name, user_name
+from duly._sync.refusals import NoSlot, Result, loaded, refusal
+from duly._sync.run import lending_engine, watch_errors
+from duly._sync.shell import Probe, Shell
+from duly._sync.work import Work
+
+if TYPE_CHECKING:
+    from duly._core import ops
+    from duly._core.job import Job
+    from duly._core.payload import Payload
+    from duly._core.resolve import Nominal
+    from duly._core.schedules import Schedule
+    from duly._db.connect import Database
+
+
+class Attempts:
+    """Makes attempts on one database.
+
+    Attributes:
+        started_by: Who starts them, for people.
+        evidence: Where what is not part of an effect is kept.
+        markers: Of the attempts under way.
+        probe: Looks at each op; for tests.
+    """
+
+    def __init__(
+        self, database: Database, *, evidence_after_s: float, started_by: str | None
+    ) -> None:
+        self.started_by = started_by or f"python:{user_name()}@{host_name()}"
+        self.evidence = Evidence(database)
+        self.markers = Markers(self.evidence.store(), evidence_after_s)
+        self.probe: Probe | None = None
+        self._database = database
+        self._lending = lending_engine(database.engine)
+        watch_errors(database.engine)
+
+    def make(
+        self,
+        job: Job,
+        request: ops.Request,
+        payload: Payload,
+        nominal: Nominal,
+        *,
+        schedule: Schedule | None,
+        wait_s: float,
+    ) -> Result:
+        """Drive one attempt to its end.
+
+        Raises:
+            DulyError: The key is held, the database was contended, …
+            NoSlot: As many occurrences of the job as may run at once are running.
+            Exception: The handler's own.
+        """
+        work = Work(
+            request, payload, job.handler, schedule, job.zone, nominal.source, self.started_by
+        )
+        shell = Shell(
+            self._database,
+            self._lending,
+            work,
+            wait_s=wait_s,
+            evidence=self.evidence,
+            markers=self.markers,
+            probe=self.probe,
+        )
+        report = shell.drive(attempt(request))
+        key = request.occurrence.key
+        if report.no_slot:
+            raise NoSlot(key)
+        if report.interrupted is not None:
+            how = report.outcome or "not known: run it again, the key decides"
+            report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
+            raise report.interrupted
+        ended: dict[str, Any] = {
+            "duration": timedelta(seconds=shell.duration_s),
+            "source": nominal.source,
+            "late": from_us(shell.started_us) - nominal.due_at,
+        }
+        if report.outcome is Outcome.APPLIED:
+            value = loaded(shell.value)
+            return Result(report.outcome, key, request.attempt_id, value, **ended)
+        standing = report.standing
+        if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
+            value = loaded(standing.result)
+            return Result(report.outcome, key, standing.attempt_id, value, **ended)
+        if report.outcome is Outcome.FAILED and not report.unreachable:
+            assert report.error is not None
+            raise report.error
+        raise refusal(request, report, shell.holders) from report.error

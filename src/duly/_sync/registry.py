@@ -1,0 +1,300 @@
+"""What the ledger expects of an App's jobs: it is told of each definition, and tells the rest.
+
+Decides nothing about a definition (`_core/revision.py` does); it reads, writes, and remembers
+for a minute. It must never let a job run by a definition that the ledger does not hold.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duly import schedules, zones
+from duly._core.expected import CALENDAR_END, Expected, Pause, Span
+from duly._core.instants import from_us
+from duly._core.revision import Definition, Revision, decide, retirement
+from duly._core.zone_record import RecordedZone
+from duly._db import expectation
+from duly._db.dialects import ErrorKind
+from duly._db.translate import public_error
+from duly.errors import Busy, DulyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duly._core.job import Job
+    from duly._core.schedules import Schedule
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
+
+log = logging.getLogger("duly.registry")
+
+BRIEF_S = 0.1
+"""How long a start by name waits to record its definition."""
+FRESH_S = 60.0
+"""How long what was read of a job's revisions is taken for true by a start by name."""
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger holds of one job.
+
+    Attributes:
+        revisions: By number; at least one.
+        pauses: Those that count.
+    """
+
+    job: str
+    revisions: tuple[Revision, ...]
+    pauses: tuple[Pause, ...]
+    complete_us: int | None = None
+
+    @property
+    def latest(self) -> Revision:
+        """The revision that is in force from its effective-from on."""
+        return self.revisions[-1]
+
+    @property
+    def expected(self) -> Expected:
+        """The occurrences that should exist."""
+        return Expected(spans(self.revisions), self.pauses)
+
+    def in_force(self, due: datetime) -> Revision | None:
+        """The revision that was in force at a due time; None before the first."""
+        found = [r for r in self.revisions if r.effective_at <= due]
+        return found[-1] if found else None
+
+
+class _NotWritten(Exception):
+    """A revision could not be written.
+
+    Attributes:
+        error: The driver's.
+        known: What would be true now.
+    """
+
+    def __init__(self, error: Exception, known: Known) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.known = known
+
+
+class Registry:
+    """The definitions of one App, held against the ledger."""
+
+    def __init__(self, database: Database, jobs: dict[str, Job], *, app: str, writer: str) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._app = app
+        self._writer = writer
+        self._known: dict[str, tuple[float, str, Known]] = {}
+        self._lock = threading.Lock()
+
+    def known(self, job: Job, *, fresh: bool = False) -> Known:
+        """What the ledger holds of a job, after it was told of this definition.
+
+        Args:
+            fresh: Ask the ledger, whatever was read before.
+
+        Raises:
+            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+        """
+        definition = self.definition(job)
+        with self._lock:
+            held = self._known.get(job.ledger_name)
+            if held and not fresh:
+                read_at, digest, known = held
+                if digest == definition.digest and time.monotonic() - read_at < FRESH_S:
+                    return known
+            known = self._told(job, definition)
+            self._known[job.ledger_name] = (time.monotonic(), definition.digest, known)
+            return known
+
+    def _told(self, job: Job, definition: Definition) -> Known:
+        """Register for a start by name, which neither waits nor fails for it.
+
+        What could not be written now is what the next start writes; this one goes by it.
+        """
+        try:
+            return self._register(job, definition, wait_s=BRIEF_S)[0]
+        except _NotWritten as put_off:
+            log.info("registration_put_off", extra={"job": job.name, "error": str(put_off)})
+            return put_off.known
+
+    def register(self, *, adopt: bool = False) -> tuple[list[Revision], dict[str, DulyError]]:
+        """Tell the ledger of every definition.
+
+        Args:
+            adopt: Make earlier definitions the new ones.
+
+        Returns:
+            The revisions that were written, and the jobs that may not run, with the reason.
+        """
+        written: list[Revision] = []
+        refused: dict[str, DulyError] = {}
+        with self._database.session() as session:
+            latest = expectation.latest(session)
+        version = zones.data_version()
+        for job in self._jobs.values():
+            definition = self.definition(job)
+            now = latest.get(job.ledger_name)
+            if (
+                now is not None
+                and now.digest == definition.digest
+                and now.zone_version == version
+                and now.shown_name == job.shown_name
+            ):
+                continue
+            try:
+                _, new = self._register(job, definition, wait_s=10.0, adopt=adopt)
+            except DulyError as error:
+                refused[job.name] = error
+            else:
+                written += new
+        if self._app:
+            written += self._retire_undefined(latest)
+        return written, refused
+
+    def definition(self, job: Job) -> Definition:
+        """What this process says of a job."""
+        return Definition(
+            job.ledger_name,
+            None if job.schedule is None else job.schedule.text,
+            job.zone.key,
+            job.policies,
+            job.payload.text,
+            self._app,
+        )
+
+    def _register(
+        self, job: Job, definition: Definition, *, wait_s: float, adopt: bool = False
+    ) -> tuple[Known, list[Revision]]:
+        for _ in range(TRIES):
+            try:
+                with self._database.session() as session:
+                    return self._registered(session, job, definition, wait_s, adopt=adopt)
+            except _NotWritten as failed:
+                if self._database.dialect.classify(failed.error) is not ErrorKind.DUPLICATE_KEY:
+                    if wait_s == BRIEF_S:
+                        raise
+                    dialect = self._database.dialect
+                    known = public_error(dialect, failed.error, self._database.where)
+                    raise (known or failed.error) from failed.error
+                # Another process wrote that revision first: it may be the same.
+        raise Busy(f"job {job.name}: its definition could not be recorded; try again")
+
+    def _registered(
+        self, session: Session, job: Job, definition: Definition, wait_s: float, *, adopt: bool
+    ) -> tuple[Known, list[Revision]]:
+        found = read(session, job.ledger_name)
+        revisions = () if found is None else found.revisions
+        new = decide(
+            definition,
+            revisions,
+            now=from_us(session.clock_us()),
+            zone=job.zone,
+            zone_version=zones.data_version(),
+            adopt=adopt,
+        )
+        row = expectation.row_of(session, job.ledger_name)
+        rename = row is None or row[1] != job.shown_name
+        session.rollback()
+        if new is None and not rename and found is not None:
+            return found, []
+        written = [] if new is None else [new]
+        pauses = () if found is None else found.pauses
+        complete_us = None if found is None else found.complete_us
+        known = Known(definition.job, (*revisions, *written), pauses, complete_us)
+        try:
+            session.begin(wait_s)
+            for revision in written:
+                expectation.add_revision(session, revision, self._writer)
+            if rename:
+                session.change("add_job", {"job": job.ledger_name})
+                names = {"job": job.ledger_name, "shown_name": job.shown_name}
+                session.change("show_job_as", names)
+            session.commit(wait_s)
+        except Exception as error:
+            session.rollback()
+            raise _NotWritten(error, known) from error
+        return known, written
+
+    def _retire_undefined(self, latest: dict[str, expectation.Latest]) -> list[Revision]:
+        """Retire the jobs that this App defined once and does not any more."""
+        defined = {job.ledger_name for job in self._jobs.values()}
+        gone = [row.job for row in latest.values() if row.job not in defined and not row.retired]
+        return [new for job in gone if (new := self.retire(job, of_app=self._app)) is not None]
+
+    def retire(self, job: str, *, of_app: str | None = None) -> Revision | None:
+        """Expect nothing more of a job.
+
+        Args:
+            of_app: Only if that App defined it.
+
+        Returns:
+            The revision; None if there is nothing to retire.
+        """
+        for _ in range(TRIES):
+            with self._database.session() as session:
+                found = read(session, job)
+                if found is None or found.latest.retired:
+                    return None
+                if of_app is not None and found.latest.app != of_app:
+                    return None
+                new = retirement(found.latest, from_us(session.clock_us()))
+                session.rollback()
+                try:
+                    session.begin(10.0)
+                    expectation.add_revision(session, new, self._writer)
+                    session.commit(10.0)
+                except Exception as error:
+                    session.rollback()
+                    if session.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                        raise
+                else:
+                    return new
+        return None
+
+
+def read(session: Session, job: str) -> Known | None:
+    """What the ledger holds of a job, by its name in keys; None if it holds nothing."""
+    found = expectation.revisions(session, job)
+    if not found:
+        return None
+    row = expectation.row_of(session, job)
+    complete_us = None if row is None or row[3] is None else int(row[3])
+    return Known(job, tuple(found), tuple(expectation.pauses(session, job)), complete_us)
+
+
+def spans(revisions: Sequence[Revision]) -> list[Span]:
+    """The spans of due times that revisions rule, each with its schedule."""
+    found = []
+    for revision, following in zip(revisions, [*revisions[1:], None], strict=True):
+        start, end = (
+            revision.effective_at,
+            CALENDAR_END if following is None else following.effective_at,
+        )
+        bounds = revision.policies
+        start = start if bounds.starts is None else max(start, bounds.starts)
+        end = end if bounds.ends is None else min(end, bounds.ends)
+        if start < end:
+            found.append(Span(schedule_of(revision), start, end, revision.number))
+    return found
+
+
+def schedule_of(revision: Revision) -> Schedule | None:
+    """The schedule of a revision, by the zone data that it was made with."""
+    if revision.schedule is None:
+        return None
+    if revision.zone_version == zones.data_version():
+        return schedules.from_text(revision.schedule)
+    record = revision.zone_record
+    if record.agrees(zones.load(revision.zone)):
+        return schedules.from_text(revision.schedule)
+    with zones.recorded(RecordedZone(record)):
+        return schedules.from_text(revision.schedule)
