@@ -154,13 +154,17 @@ def _ordered(
 
     from duly import zones
     from duly._cli.app_loading import load
-    from duly._cli.units import order, times
+    from duly._cli.units import kubernetes, order, times
     from duly._core.job import find
 
     app = load(settings, code_for="units")
     found = find(app.jobs, job)
-    zone = times.zone_of(found) if timezone is None else zones.load(timezone)
-    starts = times.starts_of(found, zone, now=datetime.now(UTC))
+    now = datetime.now(UTC)
+    if starter == "kubernetes":
+        zone = kubernetes.zone_for(found, now=now)
+    else:
+        zone = times.zone_of(found) if timezone is None else zones.load(timezone)
+    starts = times.starts_of(found, zone, now=now)
     line = _command_line(settings, starter, job, command)
     order.without_secrets(line)
     if starter != "kubernetes":

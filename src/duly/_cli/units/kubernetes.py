@@ -7,28 +7,29 @@ and what each setting means for a job of duly's. Must never hold a password: it 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, timedelta
 from json import dumps
 from typing import TYPE_CHECKING, Final
 
-from duly._cli.units import cron, rules
+from duly._cli.units import cron, rules, times
 from duly._cli.units.order import dns_name, schedule_lines
 from duly.zones import load
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from zoneinfo import ZoneInfo
 
     from duly._cli.units.order import Order
     from duly._cli.units.rules import Rule
+    from duly._core.job import Job
 
-__all__ = ["files"]
+__all__ = ["files", "zone_for"]
 
 # A CronJob's name has 52 characters at most; the Job's has 11 more.
 NAME_MAX: Final = 52
 ETC_UTC: Final = "Etc/UTC"
 
 HEAD: Final = """\
-# Kubernetes 1.27 or newer. First the Secret, from a file that holds only the URL:
+# Kubernetes 1.28 or newer. First the Secret, from a file that holds only the URL:
 #   kubectl create secret generic {name} --from-file=DULY_DATABASE_URL=FILE
 {schedule}
 """
@@ -106,6 +107,16 @@ DEADLINE: Final = """\
 """
 
 
+def zone_for(job: Job, *, now: datetime) -> ZoneInfo:
+    """The zone that the CronJob of a job can count in.
+
+    Kubernetes looks for the next time in whole hours of elapsed time (Next in robfig/cron's
+    spec.go). After a switch by half an hour it arrives at half past, and misses the next start.
+    """
+    zone = times.zone_of(job)
+    return zone if times.moved_by_whole_hours(zone, now=now) else load("UTC")
+
+
 def files(order: Order) -> dict[str, str]:
     """The manifest, by the name of its file."""
     starts = order.starts
@@ -116,9 +127,8 @@ def files(order: Order) -> dict[str, str]:
     text += _cron_job(order, name, name, rule, starts.zone.key)
 
     def started(local: datetime) -> bool:
-        # A repeated time is taken twice. Hours are stepped as whole hours of elapsed time, so that
-        # a switch by half an hour can make it miss what comes next (Next in robfig/cron's spec.go).
-        return rule.matches(local) and not _moved_by_a_part(local)
+        # A skipped time is not taken, a repeated one twice.
+        return rule.matches(local)
 
     utc = load("UTC")
     unmet = starts.unmet(started)
@@ -128,13 +138,6 @@ def files(order: Order) -> dict[str, str]:
             order, f"{name}-gap", name, rules.one_rule(more), "UTC"
         )
     return {f"{name}.yaml": text}
-
-
-def _moved_by_a_part(local: datetime) -> bool:
-    """Whether the clock was moved by other than whole hours in the hours before."""
-    before = (local.astimezone(UTC) - timedelta(hours=3)).astimezone(local.tzinfo)
-    by: timedelta = (local.utcoffset() or timedelta(0)) - (before.utcoffset() or timedelta(0))
-    return bool(by % timedelta(hours=1))
 
 
 def _cron_job(order: Order, name: str, name_of_secret: str, rule: Rule, zone: str) -> str:

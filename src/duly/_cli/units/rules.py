@@ -19,8 +19,8 @@ __all__ = [
     "MINUTES",
     "MONTHS",
     "WEEKDAYS",
+    "Cover",
     "Rule",
-    "covering",
     "on_months",
     "one_rule",
 ]
@@ -71,18 +71,36 @@ class Rule:
         return len(self.hours) * len(self.minutes)
 
 
-def covering(walls: Iterable[datetime]) -> tuple[Rule, ...]:
-    """Rules that name all of *walls*: their times of day, on their months, days and weekdays."""
-    times: set[tuple[int, int]] = set()
-    dates: set[tuple[int, int, int]] = set()
-    for wall in walls:
-        times.add((wall.hour, wall.minute))
-        dates.add((wall.month, wall.day, wall.isoweekday() % 7))
-    months, days, weekdays = (frozenset(part) for part in zip(*dates, strict=True))
-    return tuple(
-        replace(rule, months=months, days=days, weekdays=weekdays)
-        for rule in _of_times(frozenset(times))
-    )
+class Cover:
+    """Collects wall times, and makes the rules that name them all.
+
+    Attributes:
+        times: Their times of day.
+    """
+
+    def __init__(self) -> None:
+        self.times: set[tuple[int, int]] = set()
+        self._dates: set[tuple[int, int, int]] = set()
+
+    @property
+    def full(self) -> bool:
+        """Whether they are every minute of the day."""
+        return len(self.times) == len(HOURS) * len(MINUTES)
+
+    def add(self, wall: datetime) -> None:
+        """Have this one named too."""
+        self.times.add((wall.hour, wall.minute))
+        self._dates.add((wall.month, wall.day, wall.isoweekday() % 7))
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Their times of day, on their months, days of the month, and weekdays."""
+        if self.full:
+            return (Rule(HOURS, MINUTES),)
+        months, days, weekdays = (frozenset(part) for part in zip(*self._dates, strict=True))
+        return tuple(
+            replace(rule, months=months, days=days, weekdays=weekdays)
+            for rule in _of_times(frozenset(self.times))
+        )
 
 
 def on_months(walls: Iterable[datetime]) -> tuple[Rule, ...]:

@@ -8,7 +8,6 @@ which instants to look at.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from duly._core.job import Job
     from duly._core.schedules import Schedule
 
-__all__ = ["Starts", "starts_of", "zone_of"]
+__all__ = ["Starts", "moved_by_whole_hours", "starts_of", "zone_of"]
 
 MINUTE: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
@@ -86,7 +85,12 @@ def zone_of(job: Job) -> ZoneInfo:
         return zone
     # Elapsed time, such as every 90 minutes, knows no zone; dates may lie on either clock.
     utc = zones.load("UTC")
-    return min((zone, utc), key=lambda each: _complexity(schedule, each))
+    return min((utc, zone), key=lambda each: _complexity(schedule, each))
+
+
+def moved_by_whole_hours(zone: ZoneInfo, *, now: datetime) -> bool:
+    """Whether every switch of a zone, in the ten years from *now* on, is by whole hours."""
+    return not any(by % (60 * MINUTE) for _, by in _switches(zone, now, now + AHEAD))
 
 
 def starts_of(job: Job, zone: ZoneInfo, *, now: datetime) -> Starts:
@@ -112,23 +116,21 @@ def starts_of(job: Job, zone: ZoneInfo, *, now: datetime) -> Starts:
     near = _near_switches({zone.key: zone, job.zone.key: job.zone, **_own(schedule)}, now, until)
     exact = _as_written(schedule, zone)
     if exact is not None:
-        spans = ((start, min(end, until)) for start, end in near if start < until)
-        doubtful = [start for first, end in spans for start in _starts(job, schedule, first, end)]
-        return Starts(zone, (exact,), True, tuple(doubtful), until)
-    begins = [start for start, _ in near]
-    plain: set[datetime] = set()
-    doubtful = []
+        doubtful = _doubtful(job, schedule, near, now, until)
+        return Starts(zone, (exact,), True, doubtful, until)
+    doubtful = _doubtful(job, schedule, near, now, until)
+    near_one = set(doubtful)
+    plain = rules.Cover()
     for count, start in enumerate(_starts(job, schedule, now, until)):
-        if count > LOOKED_AT_MAX and start - now > LOOKED_AT_LEAST:
-            until = start
+        if plain.full or (count > LOOKED_AT_MAX and start - now > LOOKED_AT_LEAST):
+            until = until if plain.full else start
             break
-        at = bisect_right(begins, start) - 1
-        if at >= 0 and start < near[at][1]:
-            doubtful.append(start)
-        else:
-            plain.add(start.astimezone(zone).replace(tzinfo=None))
-    walls = plain or {start.astimezone(zone).replace(tzinfo=None) for start in doubtful}
-    return Starts(zone, rules.covering(walls), False, tuple(doubtful), until)
+        if start not in near_one:
+            plain.add(start.astimezone(zone))
+    if not plain.times:
+        for start in doubtful:
+            plain.add(start.astimezone(zone))
+    return Starts(zone, plain.rules(), False, doubtful, until)
 
 
 def _due_schedule(job: Job) -> Schedule:
@@ -139,6 +141,20 @@ def _due_schedule(job: Job) -> Schedule:
             ' give the job one, such as schedule="30 2 * * *"'
         )
     return job.schedule.schedule if isinstance(job.schedule, PeriodSchedule) else job.schedule
+
+
+def _doubtful(
+    job: Job,
+    schedule: Schedule,
+    near: Iterable[tuple[datetime, datetime]],
+    first: datetime,
+    until: datetime,
+) -> tuple[datetime, ...]:
+    """The starts near a switch."""
+    spans = ((max(start, first), min(end, until)) for start, end in near)
+    return tuple(
+        due for start, end in spans if start < end for due in _starts(job, schedule, start, end)
+    )
 
 
 def _own(schedule: Schedule) -> dict[str, ZoneInfo]:
