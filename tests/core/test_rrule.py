@@ -212,6 +212,22 @@ def test_rrule_by_the_week_of_the_year_counts_as_iso_8601(week: int, year: int, 
         assert years[1:] == [years[0] + n for n in range(1, 5)]
 
 
+@pytest.mark.parametrize("week", [1, 2, 52, 53, -1, -2, -52, -53])
+def test_rrule_by_the_week_of_the_year_has_all_days_of_that_week(week: int) -> None:
+    """Over a century, the days are those that the ISO calendar counts, also across new year."""
+    rule = f"FREQ=YEARLY;BYWEEKNO={week};BYDAY={','.join(WEEKDAYS)}"
+    schedule = RRule(rule, start="1980-01-01T00:00:00")
+    days = [datetime(1980, 1, 1, tzinfo=UTC) + n * DAY for n in range(36_525)]
+
+    expected = []
+    for day in days:
+        iso = day.isocalendar()
+        last = date(iso.year, 12, 28).isocalendar().week
+        if week in (iso.week, iso.week - last - 1):
+            expected.append(day)
+    assert list(schedule.between(days[0], days[-1] + DAY)) == expected
+
+
 # ------------------------------------------- reached by counting, the same as by walking there
 
 
@@ -330,11 +346,11 @@ def test_rrule_in_both_directions_names_the_same_days(
     counted = RuleDays(parse(rule), start)
     assume(counted.fires())
     first = midnight(start) + timedelta(days=days)
-    ahead = list(islice(counted.forward(first), 6))
-    assume(ahead)
-    last = ahead[-1][0]
+    ahead = list(islice(counted.forward(first), 7))
+    assume(len(ahead) == 7)
+    beyond, _ = ahead.pop()  # asked from the day before it, which the rule seldom names
     back = []
-    for day in counted.backward(last):
+    for day in counted.backward(beyond - DAY):
         if day[0] < first:
             break
         back.append(day)
@@ -388,6 +404,8 @@ def test_rrule_in_any_zone_is_one_set_however_it_is_asked(
         "FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,FR",
         "FREQ=YEARLY;BYDAY=-1FR",
         "FREQ=MINUTELY;INTERVAL=7",
+        "FREQ=DAILY;INTERVAL=1001",
+        "FREQ=YEARLY;INTERVAL=7;BYDAY=MO",
         "FREQ=DAILY;INTERVAL=2;COUNT=50000",
         "FREQ=DAILY;UNTIL=22000101",
     ],
@@ -401,6 +419,9 @@ def test_rrule_asked_a_century_on_agrees_with_itself(rule: str) -> None:
     assert schedule.next(start - MICROSECOND) == found[0]
     assert [schedule.next(at) for at in found[:-1]] == found[1:]
     assert [schedule.previous(at - MICROSECOND) for at in found[1:]] == found[:-1]
+    halves = [at + (later - at) / 2 for at, later in pairwise(found)]
+    assert [schedule.previous(at) for at in halves] == found[:-1]
+    assert [schedule.next(at) for at in halves] == found[1:]
 
 
 # ------------------------------------------------------------- starts, ends and single dates
@@ -703,6 +724,59 @@ def test_rrule_that_never_fires_is_refused_when_made(rule: str) -> None:
     start = "2100-02-06T09:00:00" if "INTERVAL=100;" in rule else S
     with pytest.raises(ScheduleInvalid, match=r"never fires from .*no date has all of its parts"):
         RRule(rule, start=start)
+
+
+@pytest.mark.parametrize(
+    ("rule", "start", "first"),
+    [
+        ("FREQ=DAILY;INTERVAL=7;BYMONTH=2;BYMONTHDAY=29", "2025-01-06T00:00:00", "2044-02-29"),
+        ("FREQ=DAILY;INTERVAL=997;BYMONTH=2;BYMONTHDAY=29", "2024-03-01T00:00:00", "4276-02-29"),
+        ("FREQ=DAILY;INTERVAL=1009;BYMONTH=2;BYMONTHDAY=29", "2024-03-01T00:00:00", "4060-02-29"),
+        ("FREQ=HOURLY;INTERVAL=25;BYMONTH=2;BYMONTHDAY=29;BYHOUR=3", "2024-03-01T00:00:00",
+         "2080-02-29"),
+        ("FREQ=WEEKLY;INTERVAL=521;BYMONTH=2;BYDAY=SA", "2026-03-01T00:00:00", "2036-02-23"),
+        ("FREQ=YEARLY;INTERVAL=28;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "2012-03-01T00:00:00",
+         "2208-02-29"),
+        ("FREQ=MONTHLY;INTERVAL=12;BYDAY=5MO", "2026-02-01T00:00:00", "2044-02-29"),
+    ],
+)  # fmt: skip
+def test_rrule_that_fires_once_in_centuries_is_taken(rule: str, start: str, first: str) -> None:
+    """Rare is not never: each day has all parts, and lies a whole number of steps on."""
+    schedule = RRule(rule, start=start)
+    (found,) = first_of(schedule, 1)
+
+    assert found.date().isoformat() == first
+    assert schedule.previous(found - MICROSECOND) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "most"),
+    [
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", 401),
+        ("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30", 4_801),
+        ("FREQ=WEEKLY;BYDAY=MO;BYSETPOS=2", 20_872),
+        ("FREQ=DAILY;INTERVAL=7;BYDAY=MO", 4_801),
+        ("FREQ=HOURLY;INTERVAL=48;BYHOUR=2", 1),
+        ("FREQ=SECONDLY;BYHOUR=9;BYSETPOS=2", 1),
+        ("FREQ=DAILY;INTERVAL=997;BYMONTHDAY=30;BYMONTH=2", 120_000),
+    ],
+)
+def test_rrule_that_never_fires_is_refused_after_a_bounded_search(rule: str, most: int) -> None:
+    """No more periods are looked at than differ from each other."""
+    counted = RuleDays(parse(rule), datetime(2026, 1, 31, 9))
+    periods = counted._periods
+    looked_at: list[int] = []
+
+    class Watched:
+        step, cycle, of_day = periods.step, periods.cycle, staticmethod(periods.of_day)
+
+        def days(self, number: int) -> list[tuple[datetime, Any]]:
+            looked_at.append(number)
+            return list(periods.days(number))
+
+    counted._periods = Watched()
+    assert not counted.fires()
+    assert 1 <= len(looked_at) <= most
 
 
 def test_rrule_whose_every_time_is_skipped_is_refused_when_made() -> None:
