@@ -26,6 +26,7 @@ _HOMES = {
     "Outcome": "duly._core.states",
     "RRule": "duly.schedules.rrule",
     "Result": "duly._sync.refusals",
+    "Retry": "duly._core.policies",
     "Run": "duly._sync.run",
     "Start": "duly._core.start",
     "claim": "duly._sync.claim",
@@ -33,6 +34,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence as Occurrence
+    from duly._core.policies import Retry as Retry
     from duly._core.start import Start as Start
     from duly._core.states import Disposition as Disposition
     from duly._core.states import Outcome as Outcome

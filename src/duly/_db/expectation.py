@@ -94,6 +94,10 @@ def add_revision(session: Session, revision: Revision, recorded_by: str) -> None
             "recorded_by": recorded_by[:200],
         },
     )
+    # The first expects nothing of the past. What a later one expects is to be looked at, whatever
+    # was found complete before.
+    before = {"job": revision.job, "complete_us": to_us(revision.effective_at) - 1}
+    session.change("mark_complete" if revision.number == 1 else "unmark_complete", before)
     held = {int(row[0]) for row in session.run("list_slots", {"job": revision.job})}
     for slot in range(1, revision.policies.max_running + 1):
         if slot not in held:

@@ -1,50 +1,40 @@
-"""`duly.App`: jobs of one process on one database, and what can be asked of them.
+"""`duly.App`: jobs of one process on one database, and what can be done with them.
 
-It wires definitions, shells and evidence together. Decisions about an attempt are in
-`_core/protocol.py`, about a prune in `_core/retention.py`.
+It wires definitions, starts and ticks together. Decisions about an attempt are in
+`_core/protocol.py`, about a prune in `_core/retention.py`, about what is due in
+`_core/catch_up.py`.
 """
 
 from __future__ import annotations
 
-import atexit
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duly._core import ops, retention
-from duly._core.instants import as_utc, to_us
-from duly._core.job import Job, define, find
-from duly._core.occurrence import CORRECTION_MAX, Occurrence
+from duly._core.instants import as_utc
+from duly._core.job import define, find
 from duly._core.policies import CatchUp, Retry
-from duly._core.resolve import nominal_time
-from duly._db.connect import Database
-from duly._sync import prune, questions
-from duly._sync.attempts import Attempts
 from duly._sync.claim import seconds
 from duly._sync.defining import defined, naming
-from duly._sync.readiness import Readiness
+from duly._sync.overriding import Overriding
 from duly._sync.refusals import Result
-from duly._sync.registry import Registry
 from duly._sync.run import Run
-from duly._sync.starting import UNSET, Starting, Wanted
-from duly.errors import DulyError, KeyInvalid, UsageError
+from duly._sync.starting import UNSET, Wanted
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL, Engine
+    from datetime import date, datetime, timedelta
 
-    from duly._core.evidence import Explanation, History
     from duly._core.revision import Revision
     from duly._core.schedules import Schedule
     from duly._core.schedules.period import Period
     from duly._core.start import Start
-    from duly._sync.shell import Probe
+    from duly._sync.ticking import TickReport
+    from duly.errors import DulyError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class App:
+class App(Overriding):
     """The jobs of one process and the database that keeps them.
 
     Args:
@@ -59,38 +49,6 @@ class App:
         UsageError: The URL cannot be read, or names what duly does not serve. The database
             is not touched before it is needed.
     """
-
-    def __init__(
-        self,
-        database: str | URL | Engine,
-        *,
-        schema: str | None = None,
-        allow_untested: bool = False,
-        evidence_after: timedelta | float = 0.25,
-        started_by: str | None = None,
-        name: str = "",
-    ) -> None:
-        self.database = Database(database, schema=schema, untested=allow_untested)
-        self.jobs: dict[str, Job] = {}
-        self.name = name
-        self._attempts = Attempts(
-            self.database, evidence_after_s=seconds(evidence_after), started_by=started_by
-        )
-        self._registry = Registry(
-            self.database, self.jobs, app=name, writer=self._attempts.started_by
-        )
-        self._starting = Starting(self.database, self._registry, self._attempts)
-        self._readiness = Readiness(self.database)
-        atexit.register(_close, weakref.ref(self))
-
-    @property
-    def started_by(self) -> str:
-        """Who starts attempts here, for people."""
-        return self._attempts.started_by
-
-    @started_by.setter
-    def started_by(self, who: str) -> None:
-        self._attempts.started_by = who
 
     # Definitions
 
@@ -252,133 +210,21 @@ class App:
         self._readiness.ensure()
         return self._starting.start(found, wanted)
 
-    def resolve(self, key: str, *, settle_as: str, reason: str, actor: str) -> Result | None:
-        """Settle a torn occurrence, as a person who looked at the data.
+    def tick(self, now: datetime | None = None) -> TickReport:
+        """Run what is due and missing, once, by each job's policies.
+
+        Any number of hosts may tick at once: the key decides, and a job's slots keep its
+        occurrences from overlapping. A handler's exception is recorded and told in the report.
 
         Args:
-            key: Of the torn occurrence; with `corrected`, of any settled one.
-            settle_as: `waived`: its effect is there, or not wanted. `corrected`: make it, as
-                the correction with the next number; both commit together.
-            reason: Why; not empty.
-            actor: Who.
-
-        Returns:
-            The correction's result, or None for `waived`.
-
-        Raises:
-            UsageError: An empty reason, an unknown word, a key that is not settled.
-            OperatorError: `waived` for an occurrence that is not torn.
+            now: Instead of the database's clock: what is due by then.
         """
-        occurrence = Occurrence.parse(key)
-        order = ops.Order(_required(actor, "actor", 200), _required(reason, "reason", 2000))
-        if settle_as not in {"waived", "corrected"}:
-            raise UsageError(f"settle as 'waived' or 'corrected', not {settle_as!r}")
         self._readiness.ensure()
-        if settle_as == "waived":
-            questions.waive(self.database, occurrence, order)
-            return None
-        job = find({each.ledger_name: each for each in self.jobs.values()}, occurrence.job)
-        if occurrence.correction == CORRECTION_MAX:
-            raise KeyInvalid(f"{key} has no next correction")
-        questions.require_settled(self.database, occurrence)
-        return self._starting.correct(job, occurrence, order)
-
-    def prune(
-        self, *, older_than: timedelta | datetime, clock_is_right: bool = False
-    ) -> list[retention.PrunedJob]:
-        """Delete settled records at or below a nominal time; their keys stay refused.
-
-        Args:
-            older_than: An age by the database's clock, or an aware instant.
-            clock_is_right: Nothing was recorded for a day, and that is as it should be.
-
-        Raises:
-            PruneRefused: It would pass the floor, or the clock is in doubt.
-        """
-        self._readiness.ensure(only_read=True)
-        self.sweep()
-        if isinstance(older_than, timedelta):
-            if older_than <= timedelta(0):
-                raise UsageError(f"older_than={older_than} is not an age: give more than zero")
-            age = older_than // timedelta(microseconds=1)
-            protocol = retention.prune(None, age_us=age, clock_is_right=clock_is_right)
-        else:
-            bound = to_us(as_utc(older_than, name="older_than"))
-            protocol = retention.prune(bound, clock_is_right=clock_is_right)
-        return prune.drive(self.database, self._attempts.evidence, protocol, self._probe)
-
-    def sweep(self) -> int:
-        """Record attempts whose process died as abandoned; returns how many there were."""
-        from duly._sync.sweep import sweep
-
-        self._readiness.ensure(only_read=True)
-        return sweep(self.database, self._attempts.evidence)
-
-    # Asking
-
-    def history(self, job: str, *, limit: int = 50) -> History:
-        """What happened to *job*, newest first; a job needs no definition here."""
-        self.sweep()
-        return questions.history(
-            self.database, self._attempts.evidence, job, limit, known=self.jobs
-        )
-
-    def explain(self, key: str | Occurrence, *, limit: int = 50) -> Explanation:
-        """All that is known of one key, with a verdict to quote."""
-        occurrence = Occurrence.parse(key) if isinstance(key, str) else key
-        self.sweep()
-        return questions.explanation(self.database, self._attempts.evidence, occurrence, limit)
-
-    def occurrence(
-        self, job: str, at: Start | datetime | date | str | None = None, *, partition: str = ""
-    ) -> Occurrence:
-        """The occurrence that a start of *job* would mean; without `at`, the newest due."""
-        found = find(self.jobs, job)
-        self.database.require_file()  # its clock is all that is asked
-        with naming(found.name):
-            nominal = nominal_time(
-                at,
-                found.schedule,
-                zone=found.zone,
-                now=questions.now(self.database),
-                off_schedule=True,
-                early=True,
-                tolerance=found.tolerance,
-            )
-        return Occurrence(found.name, nominal.time, partition)
-
-    def close(self) -> None:
-        """Let go of connections; an App may be used again afterwards."""
-        self._attempts.markers.close()
-        self.database.engine.dispose()
-
-    # For tests
-
-    @property
-    def _probe(self) -> Probe | None:
-        return self._attempts.probe
-
-    @_probe.setter
-    def _probe(self, probe: Probe | None) -> None:
-        self._attempts.probe = probe
+        return self._ticking.tick(None if now is None else as_utc(now, name="now"))
 
 
 def _undecorated(run: Run) -> None:
     """Stands in for the handler until the decorator gets it."""
-
-
-def _required(text: object, name: str, most: int) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"the {name} is required: say it in a few words")
-    if len(text.strip()) > most:
-        raise UsageError(f"the {name} has {len(text.strip())} characters, and at most {most} fit")
-    return text.strip()
-
-
-def _close(reference: weakref.ref[App]) -> None:
-    app = reference()
-    if app is not None:
-        app._attempts.markers.close()  # noqa: SLF001 - of a class in this module
 
 
 __all__ = ["App", "Result", "Run"]

@@ -68,7 +68,14 @@ class Attempts:
             Exception: The handler's own.
         """
         work = Work(
-            request, payload, job.handler, schedule, job.zone, nominal.source, self.started_by
+            request,
+            payload,
+            job.handler,
+            schedule,
+            job.zone,
+            nominal.source,
+            self.started_by,
+            job.policies.retry.on,
         )
         shell = Shell(
             self._database,

@@ -100,7 +100,7 @@ class Evidence:
         def store_attempts(lines: list[Line]) -> None:
             session.begin(_BRIEF_S)
             for line in lines:
-                row = {**line, "attempt_id": bytes.fromhex(line["attempt_id"])}
+                row = {"final": None, **line, "attempt_id": bytes.fromhex(line["attempt_id"])}
                 if not session.run("attempt_is_recorded", row):
                     session.change("record_attempt", row)
             session.commit(1.0)

@@ -101,6 +101,7 @@ def _abandon(session: Session, marker: Marker) -> int:
             "error_type": None,
             "error_message": "its process died; nothing it did was kept",
             "error_traceback": None,
+            "final": None,
         },
     )
     return 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import wording
 from duly._core.redact import redact
+from duly._core.states import ErrorOrigin
 from duly._db.sessions.base import Session, host_clock_us, key_params
 from duly._sync.markers import Marker
 from duly._sync.process import host_name, process_identity
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
     from duly._core.payload import Payload
     from duly._core.schedules import Schedule
-    from duly._core.states import ErrorOrigin, Outcome
+    from duly._core.states import Outcome
     from duly._sync.run import Run
 
 TRACEBACK_MAX = 8_000
@@ -44,6 +45,7 @@ class Work:
     zone: Any
     source: str
     started_by: str
+    retry_on: tuple[type[BaseException], ...] = (Exception,)
 
     @property
     def occurrence(self) -> Occurrence:
@@ -123,7 +125,14 @@ class Account:
             "error_type": kind,
             "error_message": said,
             "error_traceback": trace,
+            "final": self._is_final(error, origin),
         }
+
+    def _is_final(self, error: BaseException | None, origin: ErrorOrigin | None) -> bool | None:
+        """Whether the job's `retry=` says that this error is not worth another attempt."""
+        if origin is not ErrorOrigin.HANDLER or error is None:
+            return None
+        return None if isinstance(error, self._work.retry_on) else True
 
     def marker(self) -> Marker:
         """The attempt as it is marked while under way."""

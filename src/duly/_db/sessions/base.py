@@ -171,6 +171,23 @@ class Session(ABC):
             ours += [int(row[0]) for row in self.run("cover", params)]
         return sorted(ours, reverse=True)
 
+    def settle(
+        self,
+        series: Params,
+        nominal_times: Sequence[int],
+        *,
+        disposition: str,
+        reason: str,
+        actor: str | None = None,
+    ) -> int:
+        """Settle *nominal_times*, newest first, without an attempt; returns how many were free."""
+        params = {**series, "disposition": disposition, "reason": reason, "actor": actor}
+        count = 0
+        for start in range(0, len(nominal_times), _COVER_BATCH):
+            batch = json.dumps(list(nominal_times[start : start + _COVER_BATCH]))
+            count += self.change("settle", {**params, "nominal_times": batch})
+        return count
+
     def hold_torn(self, params: Params) -> None:
         """Settle a key as torn: a new row, or the claim that an implicit commit landed."""
         if self._insert_torn(params) == 0:

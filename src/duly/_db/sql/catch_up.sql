@@ -133,8 +133,10 @@ ORDER BY job
 -- name: settle
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
-VALUES
-    (:job, :nominal_us, :partition_key, 1, :disposition, {now}, :reason, :actor)
+SELECT :job, each.value, :partition_key, 1, :disposition, {now}, :reason, :actor
+FROM json_each(:nominal_times) AS each
+WHERE true
+ORDER BY each.value DESC
 ON CONFLICT DO NOTHING
 
 -- name: cover

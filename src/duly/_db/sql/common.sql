@@ -62,11 +62,11 @@ SELECT horizon_us FROM duly_job WHERE name = :job
 INSERT INTO duly_attempt
     (job, nominal_us, partition_key, correction, id, outcome,
      started_by, source, host, pid, started_us, finished_us,
-     error_origin, error_type, error_message, error_traceback)
+     error_origin, error_type, error_message, error_traceback, final)
 VALUES
     (:job, :nominal_us, :partition_key, :correction, :attempt_id, :outcome,
      :started_by, :source, :host, :pid, :started_us, :finished_us,
-     :error_origin, :error_type, :error_message, :error_traceback)
+     :error_origin, :error_type, :error_message, :error_traceback, :final)
 
 -- name: count_duplicate
 INSERT INTO duly_duplicate AS d

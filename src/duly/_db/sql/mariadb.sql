@@ -123,9 +123,10 @@ VALUES (:job, :nominal_us, :size, {now})
 -- differs: no ON CONFLICT; the row count of a key that is held is 0.
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
-VALUES
-    (:job, :nominal_us, :partition_key, 1, :disposition, {now}, :reason, :actor)
-ON DUPLICATE KEY UPDATE job = job
+SELECT :job, each_time.value, :partition_key, 1, :disposition, {now}, :reason, :actor
+FROM JSON_TABLE(:nominal_times, '$[*]' COLUMNS (value BIGINT PATH '$')) AS each_time
+ORDER BY each_time.value DESC
+ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job
 
 -- name: cover
 -- differs: no RETURNING that leaves held keys out; `covered` reads what became ours.

@@ -1,0 +1,97 @@
+"""What every part of an App stands on: its database, its jobs, and the parts that do the work.
+
+It wires; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import TYPE_CHECKING
+
+from duly._db.connect import Database
+from duly._sync.attempts import Attempts
+from duly._sync.claim import seconds
+from duly._sync.readiness import Readiness
+from duly._sync.registry import Registry
+from duly._sync.starting import Starting
+from duly._sync.ticking import Ticking
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from sqlalchemy.engine import URL, Engine
+
+    from duly._core.job import Job
+    from duly._sync.shell import Probe
+
+
+class AppBase:
+    """The jobs of one process and the database that keeps them.
+
+    Args:
+        database: A URL or a SQLAlchemy Engine; the business database itself.
+        schema: Of the ledger, where it is not the connection's default.
+        allow_untested: Take a server that duly was never tested on.
+        evidence_after: How long an attempt runs before it is marked as under way.
+        started_by: Who starts attempts here, for people; the default names user and host.
+        name: Of the App. With a name, a job that its code no longer defines is retired.
+
+    Raises:
+        UsageError: The URL cannot be read, or names what duly does not serve. The database
+            is not touched before it is needed.
+    """
+
+    def __init__(
+        self,
+        database: str | URL | Engine,
+        *,
+        schema: str | None = None,
+        allow_untested: bool = False,
+        evidence_after: timedelta | float = 0.25,
+        started_by: str | None = None,
+        name: str = "",
+    ) -> None:
+        self.database = Database(database, schema=schema, untested=allow_untested)
+        self.jobs: dict[str, Job] = {}
+        self.name = name
+        self._attempts = Attempts(
+            self.database, evidence_after_s=seconds(evidence_after), started_by=started_by
+        )
+        self._registry = Registry(
+            self.database, self.jobs, app=name, writer=self._attempts.started_by
+        )
+        self._starting = Starting(self.database, self._registry, self._attempts)
+        self._ticking = Ticking(self.database, self.jobs, self._registry, self._attempts)
+        self._readiness = Readiness(self.database)
+        atexit.register(_close, weakref.ref(self))
+
+    @property
+    def started_by(self) -> str:
+        """Who starts attempts here, for people."""
+        return self._attempts.started_by
+
+    @started_by.setter
+    def started_by(self, who: str) -> None:
+        self._attempts.started_by = who
+
+    def close(self) -> None:
+        """Let go of connections; an App may be used again afterwards."""
+        self._attempts.markers.close()
+        self.database.engine.dispose()
+
+    # For tests
+
+    @property
+    def _probe(self) -> Probe | None:
+        return self._attempts.probe
+
+    @_probe.setter
+    def _probe(self, probe: Probe | None) -> None:
+        self._attempts.probe = probe
+
+
+def _close(reference: weakref.ref[AppBase]) -> None:
+    app = reference()
+    if app is not None:
+        app._attempts.markers.close()  # noqa: SLF001 - of a class in this module
