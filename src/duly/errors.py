@@ -30,6 +30,7 @@ __all__ = [
     "NotDue",
     "OffSchedule",
     "OperatorError",
+    "PartitionsInvalid",
     "PayloadConflict",
     "PayloadInvalid",
     "PeriodChanged",
@@ -126,6 +127,12 @@ class ScheduleInvalid(UsageError):
     """A schedule or zone that cannot be read or never fires."""
 
     code = "schedule_invalid"
+
+
+class PartitionsInvalid(UsageError):
+    """A query for partitions that fails, or gives what cannot name them."""
+
+    code = "partitions_invalid"
 
 
 class PeriodChanged(UsageError):

@@ -60,7 +60,7 @@ def missing(
     Args:
         since: A due time; None for the last one up to which all was found settled.
     """
-    start = _start(known) if since is None else since
+    start = start_of(known) if since is None else since
     if start > now:
         return Missing(array("q"), 0, None)
     expected = known.expected
@@ -142,7 +142,7 @@ def settled_runs(
         since_us = run_start  # the next page starts with this run again
 
 
-def _start(known: Known) -> datetime:
+def start_of(known: Known) -> datetime:
     """The first due time that may be missing."""
     if known.complete_us is None:
         return CALENDAR_START

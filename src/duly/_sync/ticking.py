@@ -16,12 +16,12 @@ from duly._core.occurrence import Occurrence
 from duly._core.resolve import Nominal
 from duly._core.states import Outcome
 from duly._db import expectation
-from duly._sync import planning, registry
+from duly._sync import partitioning, planning, registry
 from duly._sync.claim import looks_old
 from duly._sync.process import new_attempt_id
 from duly._sync.refusals import NoSlot, Result
 from duly._sync.starting import payload_of
-from duly.errors import AlreadySettled, Busy, ConnectionLost, DulyError
+from duly.errors import AlreadySettled, Busy, ConnectionLost, DulyError, PartitionsInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class JobTick:
     """What a tick found and did for one job.
 
     Attributes:
-        plan: None where there was nothing to plan.
+        parts: The plan of each partition with something missing; of "" where there are none.
         skipped: How many occurrences it settled as skipped.
         paused_since: It is paused; nothing was done.
         refused: Why this process may not run it.
@@ -69,12 +69,17 @@ class JobTick:
     """
 
     job: str
-    plan: Plan | None = None
+    parts: dict[str, Plan] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
     skipped: int = 0
     paused_since: datetime | None = None
     refused: DulyError | None = None
     full: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many occurrences were missing when it was planned."""
+        return sum(plan.missing for plan in self.parts.values())
 
 
 @dataclass(slots=True)
@@ -115,7 +120,7 @@ class Ticking:
         report = TickReport(at)
         for job, known in due:
             done = self.job(job, known, at)
-            if done.plan is None or done.plan.missing:
+            if done.missing or done.refused:
                 report.jobs.append(done)
         report.jobs += [JobTick(job, refused=error) for job, error in refused.items()]
         report.clock_behind = self._clock_behind(at)
@@ -144,28 +149,50 @@ class Ticking:
     def job(self, job: Job, known: Known, at: datetime) -> JobTick:
         """Do for one job what its plan says."""
         done = JobTick(job.name)
+        try:
+            found = self._missing(job, known, at)
+        except PartitionsInvalid as error:
+            done.refused = error
+            return done
         with self._database.session() as session:
-            found = planning.missing(session, known, now=at)
-            done.plan = plan = planning.plan(session, known, found, now=at)
-        if plan.skip:
-            done.skipped = self._skip(known, plan.skip)
-        for us in plan.run:
-            ran = self._start(job, known, us, plan.cover, done)
+            for partition, of_part in found.items():
+                done.parts[partition] = planning.plan(
+                    session, known, of_part, now=at, partition=partition
+                )
+        policies = known.latest.policies
+        for partition, plan in done.parts.items():
+            if plan.skip:
+                done.skipped += self._skip(known, partition, plan.skip)
+        # All parts of an occurrence before the next one, as far as one tick goes.
+        runs = sorted((us, part) for part, plan in done.parts.items() for us in plan.run)
+        for us, partition in runs[: policies.max_per_tick]:
+            occurrence = Occurrence.from_us(job.ledger_name, us, partition)
+            ran = self._start(job, known, occurrence, done.parts[partition].cover, done)
             if ran is None:
                 break
             done.ran.append(ran)
-            failed = ran.error is not None
             if isinstance(ran.error, Busy | ConnectionLost):
                 break  # the database's trouble is every occurrence's
-            if failed and known.latest.policies.in_order:
+            if ran.error is not None and policies.in_order:
                 break
-        self._mark_complete(known, found, plan, done, at)
+        self._mark_complete(known, found, done, at)
         return done
 
+    def _missing(self, job: Job, known: Known, at: datetime) -> dict[str, planning.Missing]:
+        """What is missing of each partition; of the one without a name, if there are none."""
+        with self._database.session() as session:
+            if job.partitions is None:
+                return {"": planning.missing(session, known, now=at)}
+            return partitioning.missing(self._database, session, job, known, now=at)
+
     def _start(
-        self, job: Job, known: Known, us: int, cover: Sequence[int], done: JobTick
+        self,
+        job: Job,
+        known: Known,
+        occurrence: Occurrence,
+        cover: Sequence[int],
+        done: JobTick,
     ) -> Ran | None:
-        occurrence = Occurrence.from_us(job.ledger_name, us)
         expected = known.expected
         due_at = expected.due_time(occurrence.nominal_time) or occurrence.nominal_time
         payload = payload_of(job, known, due_at)
@@ -193,7 +220,7 @@ class Ticking:
             return Ran(occurrence.key, outcome, error=error)
         return Ran(occurrence.key, result.outcome, result)
 
-    def _skip(self, known: Known, nominal_times: Sequence[int]) -> int:
+    def _skip(self, known: Known, partition: str, nominal_times: Sequence[int]) -> int:
         """Settle what is too old, with the reason; what somebody runs meanwhile is left out."""
         after = known.latest.policies.skip_after
         reason = f"due longer ago than skip_after={after}"
@@ -201,7 +228,7 @@ class Ticking:
         with self._database.session() as session:
             session.begin(WAIT_S)
             count = session.settle(
-                {"job": known.job, "partition_key": ""},
+                {"job": known.job, "partition_key": partition},
                 newest_first,
                 disposition="skipped",
                 reason=reason,
@@ -210,16 +237,18 @@ class Ticking:
         return count
 
     def _mark_complete(
-        self, known: Known, found: planning.Missing, plan: Plan, done: JobTick, at: datetime
+        self, known: Known, found: dict[str, planning.Missing], done: JobTick, at: datetime
     ) -> None:
         """Remember how far everything is settled, so that the next tick need not look again."""
         # What was covered or skipped is looked at once more: somebody may have been faster.
         settled = sum(ran.outcome in {Outcome.APPLIED, Outcome.DUPLICATE} for ran in done.ran)
-        if found.newest_due_us is None or plan.missing != settled:
+        newest_us = max((m.newest_due_us or 0 for m in found.values()), default=0)
+        if not newest_us or settled != sum(plan.missing for plan in done.parts.values()):
             return
-        if known.complete_us is not None and found.expected < COMPLETE_EVERY:
+        expected = max(m.expected for m in found.values())
+        if known.complete_us is not None and expected < COMPLETE_EVERY:
             return
-        newest = from_us(found.newest_due_us)
+        newest = from_us(newest_us)
         due_at = known.expected.due_time(newest) or newest
         params = {"job": known.job, "complete_us": to_us(min(due_at, at))}
         with self._database.session() as session:

@@ -1,0 +1,119 @@
+"""Partitions: each occurrence in parts, each part exactly once.
+
+Decides nothing about a part; it fixes the set of an occurrence's partitions when the occurrence
+is first planned, and reads which of them are missing. A partition that is added later is not
+demanded of the past.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+
+from duly._core.instants import US_MAX, to_us
+from duly._core.occurrence import check_partition
+from duly._core.wording import said, shown
+from duly._db.dialects import ErrorKind
+from duly._sync.planning import MICROSECOND, Missing, start_of
+from duly.errors import KeyInvalid, PartitionsInvalid
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duly._core.job import Job
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
+    from duly._sync.registry import Known
+
+WAIT_S = 10.0
+SETS_MAX = 1_000
+"""Occurrences whose sets are fixed in one tick at most."""
+PARTITIONS_MAX = 100_000
+"""Partitions of one occurrence at most, and missing ones that are looked at in one tick."""
+
+
+def missing(
+    database: Database, session: Session, job: Job, known: Known, *, now: datetime
+) -> dict[str, Missing]:
+    """What is missing of each partition, after the sets of what is due were fixed.
+
+    Raises:
+        PartitionsInvalid: The query fails, or gives what cannot name partitions.
+    """
+    due = list(known.expected.due_between(start_of(known), now + MICROSECOND))
+    if not due:
+        return {}
+    bounds = {"job": known.job, "since_us": to_us(due[0]), "until_us": US_MAX + 1}
+    planned = {int(row[0]) for row in session.run("planned_sets", bounds)}
+    unplanned = [us for us in map(to_us, due) if us not in planned][:SETS_MAX]
+    session.rollback()
+    if unplanned:
+        names = partitions_of(database, job)
+        for us in unplanned:
+            _fix(session, known.job, us, names)
+    rows = session.run("missing_partitions", {**bounds, "limit": PARTITIONS_MAX})
+    until_us = to_us(due[-1])
+    found: dict[str, array[int]] = {}
+    for us, partition in rows:
+        if int(us) <= until_us:
+            found.setdefault(partition, array("q")).append(int(us))
+    if not found and len(unplanned) == 0:
+        return {"": Missing(array("q"), len(due), until_us)}
+    return {
+        partition: Missing(times, len(due), until_us) for partition, times in sorted(found.items())
+    }
+
+
+def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
+    """The partitions that a job declares now: its list, or what its query gives.
+
+    Raises:
+        PartitionsInvalid: The query fails, or gives NULLs, duplicates, or no column of its own.
+    """
+    if not isinstance(job.partitions, str):
+        return job.partitions or ()
+    try:
+        with database.engine.connect() as connection:
+            rows = connection.execute(text(job.partitions)).fetchmany(PARTITIONS_MAX + 1)
+    except Exception as error:
+        if database.dialect.classify(error) in {ErrorKind.LOST, ErrorKind.CONTENTION}:
+            raise
+        raise _invalid(job, f"fails: {said(error)}; correct it") from error
+    if len(rows) > PARTITIONS_MAX:
+        raise _invalid(job, f"gives more than {PARTITIONS_MAX} rows; split the job")
+    if any(len(row) != 1 for row in rows):
+        raise _invalid(job, f"gives {len(rows[0])} columns; select the partition alone")
+    if any(row[0] is None for row in rows):
+        raise _invalid(job, "gives a NULL; leave those rows out (WHERE … IS NOT NULL)")
+    names = [str(row[0]) for row in rows]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _invalid(job, f"gives {shown(twice)} twice; write SELECT DISTINCT")
+    for name in names:
+        try:
+            if check_partition(name) == "":
+                raise _invalid(job, "gives an empty text, which names no partition; leave it out")
+        except KeyInvalid as error:
+            raise _invalid(job, f"gives a name that cannot be one: {error}") from error
+    return tuple(names)
+
+
+def _fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
+    """Fix the set of one occurrence, unless another host just did."""
+    key = {"job": job, "nominal_us": nominal_us}
+    try:
+        session.begin(WAIT_S)
+        if session.change("add_partition_set", {**key, "size": len(names)}):
+            for name in names:
+                session.change("add_partition", {**key, "partition_key": name})
+        session.commit(WAIT_S)
+    except Exception as error:
+        session.rollback()
+        if session.classify(error) is not ErrorKind.DUPLICATE_KEY:
+            raise
+
+
+def _invalid(job: Job, why: str) -> PartitionsInvalid:
+    return PartitionsInvalid(f"job {job.name}: its query for partitions {why}", job=job.name)
