@@ -14,8 +14,9 @@ from sqlalchemy import text
 
 from duly._core.instants import US_MAX, to_us
 from duly._core.occurrence import check_partition
-from duly._core.wording import said, shown
+from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
+from duly._db.translate import first_line
 from duly._sync.planning import MICROSECOND, Missing, start_of
 from duly.errors import KeyInvalid, PartitionsInvalid
 
@@ -80,7 +81,7 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
     except Exception as error:
         if database.dialect.classify(error) in {ErrorKind.LOST, ErrorKind.CONTENTION}:
             raise
-        raise _invalid(job, f"fails: {said(error)}; correct it") from error
+        raise _invalid(job, f"fails: {first_line(error)}; correct it") from error
     if len(rows) > PARTITIONS_MAX:
         raise _invalid(job, f"gives more than {PARTITIONS_MAX} rows; split the job")
     if any(len(row) != 1 for row in rows):

@@ -1,0 +1,182 @@
+"""Partitions: each part of an occurrence once, by the set that was fixed when it was planned."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import duly
+from tests.contract.bank import UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.contract.bank import Bank
+
+HOUR = timedelta(hours=1)
+
+
+def noon() -> datetime:
+    """A whole hour of yesterday, so that what is due after it is in the past."""
+    return datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+
+
+@pytest.fixture
+def members(bank: Bank) -> Iterator[str]:
+    """A table of this test's own, from which a query takes the partitions."""
+    name = f"member_{bank.account}"
+    bank.run(f"CREATE TABLE {name} (id VARCHAR(20), active INTEGER)")
+    bank.run(f"INSERT INTO {name} VALUES ('north', 1), ('south', 1), ('gone', 0)")
+    yield name
+    bank.run(f"DROP TABLE {name}")
+
+
+def ticked(app: duly.App, now: datetime) -> list[str]:
+    """The partitions that one tick ran, in its order, each with its hour."""
+    report = app.tick(now=now)
+    return [
+        f"{occurrence.nominal_time:%H}:{occurrence.partition}"
+        for job in report.jobs
+        for ran in job.ran
+        for occurrence in [duly.Occurrence.parse(ran.key)]
+    ]
+
+
+def test_each_partition_of_each_occurrence_runs_once(bank: Bank) -> None:
+    """A list fans each occurrence out; all parts of one come before the next."""
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=["b", "a"])
+
+    ran = ticked(app, start + HOUR)
+    again = ticked(app, start + HOUR)
+
+    assert ran == ["12:a", "12:b", "13:a", "13:b"]
+    assert again == []
+    assert bank.units == 4 * UNITS
+
+
+def test_query_gives_the_partitions_of_its_moment(bank: Bank, members: str) -> None:
+    """A partition that is added later is asked of later occurrences, not of the past."""
+    start = noon()
+    query = f"SELECT id FROM {members} WHERE active = 1"
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=query)
+
+    first = ticked(app, start)
+    bank.run(f"UPDATE {members} SET active = 1 WHERE id = 'gone'")
+    bank.run(f"DELETE FROM {members} WHERE id = 'north'")
+    second = ticked(app, start + HOUR)
+
+    assert first == ["12:north", "12:south"]
+    assert second == ["13:gone", "13:south"]
+
+
+def test_partition_that_left_is_still_owed_where_it_was_planned(bank: Bank, members: str) -> None:
+    """The set is fixed when it is planned: a part that failed is not forgotten with its row."""
+    start = noon()
+    broken = True
+
+    def handler(run: duly.Run) -> None:
+        if broken and run.partition == "north":
+            raise ValueError("not yet")
+        run.execute(bank.credit())
+
+    query = f"SELECT id FROM {members} WHERE active = 1"
+    app = bank.define(bank.app(), handler, schedule="0 * * * *", starts=start, partitions=query)
+
+    ticked(app, start)
+    bank.run(f"DELETE FROM {members}")
+    broken = False
+    later = [duly.Occurrence.parse(s.key) for s in _ran(app, datetime.now(UTC) + 2 * HOUR)]
+
+    assert "north" in {o.partition for o in later if o.nominal_time == start}
+
+
+def test_reconcile_covers_each_partition_by_itself(bank: Bank) -> None:
+    """One run of the newest for each partition, which covers its older ones and no other's."""
+    start = noon()
+    covered = []
+
+    def handler(run: duly.Run) -> None:
+        covered.append((run.partition, len(run.covers)))
+        run.execute(bank.credit())
+
+    app = bank.define(
+        bank.app(),
+        handler,
+        schedule="0 * * * *",
+        starts=start,
+        partitions=["a", "b"],
+        catch_up="reconcile",
+    )
+
+    ticked(app, start + 3 * HOUR)
+
+    assert covered == [("a", 4), ("b", 4)]
+    settled = [s.disposition for s in bank.settled]
+    assert (settled.count("applied"), settled.count("superseded")) == (2, 6)
+
+
+def test_limit_of_a_tick_counts_every_partition(bank: Bank) -> None:
+    """One tick starts no more than `max_per_tick`, however many parts an occurrence has."""
+    start = noon()
+    app = bank.define(
+        bank.app(),
+        schedule="0 * * * *",
+        starts=start,
+        partitions=["a", "b", "c"],
+        max_per_tick=2,
+    )
+
+    assert ticked(app, start) == ["12:a", "12:b"]
+    assert ticked(app, start) == ["12:c"]
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        ("SELECT id FROM no_such_table", "fails"),
+        ("SELECT NULL", "gives a NULL"),
+        ("SELECT 'a' UNION ALL SELECT 'a'", "gives 'a' twice; write SELECT DISTINCT"),
+        ("SELECT 'a', 'b'", "gives 2 columns"),
+        ("SELECT ''", "gives an empty text"),
+    ],
+)
+def test_query_that_cannot_name_partitions_is_told_and_nothing_runs(
+    bank: Bank, select: str, words: str
+) -> None:
+    """The job is refused by name with the next step; other jobs go on."""
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=select)
+
+    report = app.tick(now=start)
+
+    (refused,) = [job.refused for job in report.jobs if job.refused]
+    assert isinstance(refused, duly.PartitionsInvalid)
+    assert words in refused.message
+    assert "\n" not in refused.message
+    assert (bank.units, bank.settled) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "message"),
+    [
+        ([], "is an empty list"),
+        (["a", "a"], "names 'a' twice"),
+        (["a\0"], "NUL"),
+        (["x" * 201], "longer than 200"),
+    ],
+)
+def test_list_of_partitions_that_cannot_be_is_refused_when_it_is_defined(
+    partitions: Any, message: str
+) -> None:
+    """A list is checked before anything is planned."""
+    app = duly.App("sqlite:///nowhere.db")
+
+    with pytest.raises(duly.UsageError, match=message):
+        app.job("work", schedule="@daily", partitions=partitions)
+
+
+def _ran(app: duly.App, now: datetime) -> list[Any]:
+    return [ran for job in app.tick(now=now).jobs for ran in job.ran]
