@@ -34,6 +34,8 @@ def job(name, **definition):
 job("daily-credit", schedule="30 2 * * *", timezone="Europe/Berlin")
 job("monthly", schedule="0 9 1,15 * MON", timezone="Europe/Berlin")
 job("Q_x".lower() + "." + "y" * 90, schedule="0 0 * * *")
+job("both-fields", schedule="0 6 */2 * FRI-SUN", timezone="Europe/Berlin")
+job("switch-day", schedule="0 3 1,15 * SUN", timezone="Europe/Berlin")
 job("elapsed", schedule=duly.Every(EVERY, anchor=datetime(2026, 1, 1, tzinfo=UTC)))
 job("hasty", schedule=duly.Every(timedelta(seconds=7), anchor=datetime(2026, 1, 1, tzinfo=UTC)))
 job("by-hand")
@@ -122,6 +124,26 @@ def test_either_day_field_is_enough_in_two_lines_of_a_timer(app: str, duly: Duly
     assert "OnCalendar=Mon *-*-* 09:00:00 Europe/Berlin" in timer
 
 
+def test_timer_has_only_days_that_both_fields_name(app: str, duly: Duly) -> None:
+    """A day field that starts with a star makes it both, also in Vixie cron."""
+    timer = files_of(duly, app, "systemd", "both-fields")["duly-both-fields.timer"]
+
+    odd = ",".join(f"{day:02d}" for day in range(1, 32, 2))
+    assert timer.count("OnCalendar=") == 1
+    assert f"OnCalendar=Fri,Sat,Sun *-*-{odd} 06:00:00 Europe/Berlin" in timer
+
+
+@pytest.mark.parametrize("starter", ["systemd", "cron", "kubernetes"])
+def test_due_time_that_the_starter_meets_at_a_switch_gets_no_second_start(
+    app: str, duly: Duly, starter: str
+) -> None:
+    image = ["--image", "x"] if starter == "kubernetes" else []
+    ended = duly("--app", app, "units", starter, "switch-day", *image)
+
+    assert ended.code == 0
+    assert "At a switch" not in ended.out
+
+
 def test_service_runs_the_very_words_that_were_given(
     app: str,
     duly: Duly,
@@ -150,6 +172,8 @@ def _shell(word: str) -> str:
 
 def systemd_words(text: str) -> list[str]:
     """The words of a command line, as systemd.service(5) and systemd.syntax(7) say."""
+    assert "$" not in text.replace("$$", ""), "a variable"
+    assert "%" not in text.replace("%%", ""), "a specifier"
     found, word, quoted, begun = [], "", False, False
     characters = iter(text.replace("%%", "%").replace("$$", "$") + " ")
     for character in characters:

@@ -63,6 +63,7 @@ SCHEDULES: dict[str, Callable[[str], dict[str, Any]]] = {
         "0 12 29 2 *",
         "0 0 1 1,JUL *",
         "0 3 1,* * 1",
+        "0 6 * * 5-7",
         "5 0 * MAR-APR,SEP-OCT SUN",
         "0 0-23/3,4 * * 1-5",
     )
@@ -80,6 +81,10 @@ SCHEDULES: dict[str, Callable[[str], dict[str, Any]]] = {
     "every 90 min": lambda zone: {"schedule": every(minutes=90), "timezone": zone},
     "every 45 min": lambda zone: {"schedule": every(minutes=45), "timezone": zone},
     "every 31 h": lambda zone: {"schedule": every(hours=31), "timezone": zone},
+    "every hour at :00:30": lambda zone: {
+        "schedule": duly.Every(HOUR, anchor=datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)),
+        "timezone": zone,
+    },
     "every 7 min": lambda zone: {"schedule": every(minutes=7), "timezone": zone},
     "every 61.5 s": lambda zone: {"schedule": every(seconds=61.5), "timezone": zone},
 }  # fmt: skip
