@@ -20,6 +20,11 @@ import pymysql
 
 import duly
 from duly import testing
+from duly._core import ops
+from duly._core.payload import canonical
+from duly._core.resolve import Nominal
+from duly._sync.claim import looks_old
+from duly._sync.process import new_attempt_id
 from tests.faults.ledger import PRUNED, Bank, HandlerError
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ MOMENTS: tuple[Moment, ...] = ("before", "after")
 
 OLD = datetime(2020, 1, 1, tzinfo=UTC)  # a prune may have passed it: the guard is needed
 WAIT_S = 8.0
+DATABASES = ("sqlite", "postgresql", "mariadb")
+MINUTE = timedelta(minutes=1)
 
 
 def young() -> datetime:
@@ -118,6 +125,11 @@ class Scenario:
         is_blind: The host's clock does not know that the occurrence is old.
         corrects: It is a correction, ordered by a person.
         payload: Of the start; the earlier attempt had 1.
+        covers: How many older occurrences a tick found missing with it; one of them is run by
+            hand before the start, so it covers one less.
+        slots: How many occurrences of the job may run at once; None where nobody counts.
+        settled: The place of the first op after the fate of an unknown commit is known.
+        databases: On which it can happen.
     """
 
     name: str
@@ -137,6 +149,15 @@ class Scenario:
     corrects: bool = False
     payload: int = 1
     wait_s: float = WAIT_S
+    covers: int = 0
+    slots: int | None = None
+    settled: int = 0
+    databases: tuple[str, ...] = DATABASES
+
+    @property
+    def by_tick(self) -> bool:
+        """Whether a tick makes the start."""
+        return self.slots is not None
 
     def ops_on(self, database: str) -> tuple[str, ...]:
         return self.by_database.get(database, self.ops)
@@ -145,6 +166,9 @@ class Scenario:
 _WORK = ("Begin", "Claim", "CallHandler", "Seal", "Commit")
 _GUARDED = ("Begin", "LockGuard", "ReadHorizon", "Claim", "CallHandler", "Seal", "Commit")
 _TORN = ("Begin", "Claim", "CallHandler", "Rollback", "HoldTorn")
+_COVER = ("Begin", "TakeSlot", "Claim", "Cover", "CallHandler")
+_COVERING = (*_COVER, "Seal", "Commit")
+_ASKED = ("Reconnect", "Begin", "Claim", "Rollback")
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
@@ -218,6 +242,7 @@ SCENARIOS: dict[str, Scenario] = {
             first_place=4,
             first_moment="after",
             since=5,
+            settled=9,
         ),
         Scenario(
             "not-landed",
@@ -235,6 +260,7 @@ SCENARIOS: dict[str, Scenario] = {
             first="unknown",
             first_place=4,
             since=5,
+            settled=9,
         ),
         Scenario(
             "lost",
@@ -252,6 +278,63 @@ SCENARIOS: dict[str, Scenario] = {
             first_place=1,
             since=2,
             wait_s=0.0,
+        ),
+        Scenario("covering", _COVERING, covers=4, slots=1),
+        Scenario(
+            "covering-old",
+            ("Begin", "TakeSlot", "LockGuard", "ReadHorizon", *_COVERING[2:]),
+            at=lambda: OLD,
+            covers=4,
+            slots=1,
+        ),
+        Scenario(
+            "covering-failing",
+            (*_COVER, "Rollback", "Record"),
+            ending="HandlerError",
+            retried="applied",
+            does=fail,
+            covers=4,
+            slots=1,
+        ),
+        Scenario(
+            "covering-torn",
+            (*_COVER, "Rollback", "HoldTorn"),
+            ending="TransactionEnded",
+            retried="AlreadySettled",
+            does=end,
+            covers=4,
+            slots=1,
+            by_database={"postgresql": (*_COVER, "Seal", "Rollback", "HoldTorn")},
+        ),
+        Scenario(
+            "covering-landed",
+            (*_COVERING, "Reconnect", "Begin", "Claim", "Explain", "Rollback"),
+            first="unknown",
+            first_place=6,
+            first_moment="after",
+            since=7,
+            settled=11,
+            covers=4,
+            slots=1,
+        ),
+        Scenario(
+            "covering-not-landed",
+            (*_COVERING, *_ASKED, "Rollback", "Backoff", "Reconnect", *_COVERING),
+            first="unknown",
+            first_place=6,
+            since=7,
+            settled=11,
+            covers=4,
+            slots=1,
+        ),
+        Scenario(
+            "no-slot",
+            ("Begin", "TakeSlot", "Rollback"),
+            ending="NoSlot",
+            retried="applied",
+            covers=4,
+            slots=0,
+            databases=("postgresql", "mariadb"),  # SQLite has one writer, who needs no slot
         ),
     )
 }
@@ -320,8 +403,10 @@ class Cell:
 
 def cells() -> Iterator[Cell]:
     """The whole matrix."""
-    for database in ("sqlite", "postgresql", "mariadb"):
+    for database in DATABASES:
         for plan in SCENARIOS.values():
+            if database not in plan.databases:
+                continue
             for place in range(plan.since, len(plan.ops_on(database))):
                 for moment in MOMENTS:
                     for kind in KINDS:
@@ -351,8 +436,21 @@ class Stage:
         correction = 2 if self.plan.corrects else 1
         return duly.Occurrence(self.plan.job, self.at, self.partition, correction)
 
+    @property
+    def older(self) -> list[duly.Occurrence]:
+        """The missing occurrences that a tick found with this one, newest first."""
+        times = (self.at - number * MINUTE for number in range(1, self.plan.covers + 1))
+        return [duly.Occurrence(self.plan.job, at, self.partition) for at in times]
+
+    @property
+    def by_hand(self) -> duly.Occurrence | None:
+        """The one of them that a person runs before the start; it stands in their midst."""
+        return self.older[self.plan.covers // 2] if self.plan.covers else None
+
     def prepare(self) -> None:
         """What happened before."""
+        if self.by_hand is not None:
+            self.bank.app.run(self.plan.job, self.by_hand.nominal_time, partition=self.partition)
         if self.plan.is_applied:
             self.bank.app.run(self.plan.job, self.at, partition=self.partition, payload=1)
 
@@ -362,7 +460,7 @@ class Stage:
             self.bank.doing[self.partition] = self.plan.does
         with ExitStack() as stack:
             if self.plan.is_blind:
-                stack.enter_context(mock.patch("duly._sync.app.looks_old", return_value=False))
+                stack.enter_context(mock.patch("duly._sync.starting.looks_old", return_value=False))
             for context in self._first():
                 stack.enter_context(context)
             return self._start(self.plan.wait_s)
@@ -376,10 +474,12 @@ class Stage:
     def retry(self) -> duly.Result:
         """An ordinary start, later."""
         self.bank.doing.pop(self.partition, None)
-        return self._start(WAIT_S)
+        return self._start(WAIT_S, slots=1)
 
-    def _start(self, wait_s: float) -> duly.Result:
+    def _start(self, wait_s: float, *, slots: int | None = None) -> duly.Result:
         app = self.bank.app
+        if self.plan.by_tick:
+            return self._start_by_tick(wait_s, self.plan.slots if slots is None else slots)
         if self.plan.corrects:
             key = duly.Occurrence(self.plan.job, self.at, self.partition).key
             result = app.resolve(key, settle_as="corrected", reason="wrong rate", actor="ann")
@@ -392,6 +492,23 @@ class Stage:
             payload=self.plan.payload,
             wait=wait_s,
         )
+
+    def _start_by_tick(self, wait_s: float, slots: int | None) -> duly.Result:
+        """As a tick starts the one that covers the others, but in a partition of its own."""
+        app = self.bank.app
+        app._readiness.ensure()
+        payload = canonical(self.plan.payload)
+        request = ops.Request(
+            self.occurrence,
+            payload.fingerprint,
+            new_attempt_id(),
+            looks_old=looks_old(self.occurrence),
+            slots=slots,
+            cover=[each.nominal_us for each in self.older],
+        )
+        nominal = Nominal(self.at, "schedule", self.at)
+        job = app.jobs[self.plan.job]
+        return app._attempts.make(job, request, payload, nominal, schedule=None, wait_s=wait_s)
 
     def _first(self) -> list[Any]:
         plan = self.plan

@@ -10,7 +10,17 @@ import pytest
 import duly
 from duly import testing
 from duly._core import ops
-from tests.faults.scenarios import KINDS, MOMENTS, SCENARIOS, STOPS, Cell, Stage, cells
+from tests.faults.scenarios import (
+    DATABASES,
+    KINDS,
+    MOMENTS,
+    SCENARIOS,
+    STOPS,
+    Cell,
+    Stage,
+    cells,
+    end,
+)
 
 if TYPE_CHECKING:
     from tests.faults.conftest import Ledgers
@@ -18,8 +28,6 @@ if TYPE_CHECKING:
     from tests.faults.victims import Victims
 
 SIGKILLED = -9
-SETTLED = 9  # the first op after the commit's fate is known, in the scenario `not-landed`
-DATABASES = ("sqlite", "postgresql", "mariadb")
 # Unclaim happens only in a caller's transaction: test_claim.py.
 OPS = tuple(op.__name__ for op in get_args(ops.Op) if op is not ops.Unclaim)
 
@@ -33,7 +41,12 @@ def sharp() -> set[Cell]:
         if cell.moment == MOMENTS[turn % 2]:
             chosen.setdefault((cell.database, cell.op, cell.kind), cell)
     plain = (c for c in cells() if c.scenario == "applied" and c.op in {"Seal", "Commit"})
-    return {*chosen.values(), *plain}
+    covering = (
+        c
+        for c in cells()
+        if c.scenario == "covering" and c.op in {"Cover", "Commit"} and c.kind in {"kill", "cut"}
+    )
+    return {*chosen.values(), *plain, *covering}
 
 
 def _parameters() -> list[Any]:
@@ -71,6 +84,7 @@ def test_fault_at_any_op_leaves_one_effect_or_none(
     ledger.wait_until_quiet()
     facts = ledger.facts(stage.occurrence)
     _check_facts(cell, facts)
+    _check_covered(cell, stage, ledger, facts)
     if cell.kind == "kill":
         landed = before.effects or cell.has_landed
         assert len(facts.effects) == bool(landed or _is_torn_for_good(cell, facts))
@@ -95,7 +109,7 @@ def _start(stage: Stage, cell: Cell) -> duly.Result | BaseException:
 def _check_facts(cell: Cell, facts: Facts) -> None:
     others = {attempt_id for attempt_id, outcome, _ in facts.attempts if outcome != "applied"}
     assert others.isdisjoint(facts.applied) or _is_a_lie_of_the_test(cell)
-    if cell.plan.name == "torn" and cell.database == "mariadb":
+    if cell.plan.does is end and cell.database == "mariadb":
         # The handler's own COMMIT landed its effect; it must never look completed.
         assert not facts.applied
         assert len(facts.effects) <= 1
@@ -105,6 +119,25 @@ def _check_facts(cell: Cell, facts: Facts) -> None:
         assert not facts.applied
         return
     assert facts.is_sound
+
+
+def _check_covered(cell: Cell, stage: Stage, ledger: Ledger, facts: Facts) -> None:
+    """Effect, completion and all that it covers are there together, or none of them is."""
+    if stage.by_hand is None:
+        return
+    covered = {each.key: ledger.facts(each) for each in stage.older}
+    by_hand = covered.pop(stage.by_hand.key)
+    assert by_hand.is_sound
+    assert len(by_hand.effects) == 1
+    assert not any(each.effects or each.attempts for each in covered.values())
+    dispositions = {each.disposition for each in covered.values()}
+    if _is_torn_for_good(cell, facts) and facts.disposition == "applied":
+        # Killed after the handler's own COMMIT, before it could be held: torn to every reader.
+        assert dispositions == {"superseded"}
+    elif cell.database == "mariadb" and facts.effects and facts.disposition == "torn":
+        assert dispositions == {"torn"}
+    else:
+        assert dispositions == ({"superseded"} if facts.effects else {None})
 
 
 def _check_stopped(cell: Cell, ended: object, facts: Facts, before: Facts) -> None:
@@ -121,8 +154,10 @@ def _check_stopped(cell: Cell, ended: object, facts: Facts, before: Facts) -> No
         or facts.disposition == "torn"
     )
     # A stop while a commit's fate is sought records nothing: it might be applied after all.
-    is_settling = cell.plan.name in {"landed", "not-landed"} and cell.place < SETTLED
-    if not facts.effects and not facts.disposition and not is_settling:
+    is_settling = cell.place < cell.plan.settled
+    # A start that found no slot was none.
+    is_none = cell.plan.name == "no-slot" and cell.op == "Rollback" and cell.moment == "after"
+    if not facts.effects and not facts.disposition and not is_settling and not is_none:
         assert facts.attempts
 
 
@@ -142,10 +177,11 @@ def _check_mended(cell: Cell, ended: object, stage: Stage) -> None:
     key = stage.occurrence.key
     if cell.has_landed:
         assert stage.bank.calls[key] <= cell.plan.ops[: cell.place + 1].count("CallHandler")
-    if cell.plan.name not in {"applied", "old"}:
+    if cell.plan.name not in {"applied", "old", "covering", "covering-old"}:
         return
-    free = cell.op in {"Begin", "LockGuard", "ReadHorizon"} or (
-        cell.op == "Claim" and cell.moment == "before"
+    last = "Cover" if cell.plan.covers else "Claim"  # of duly's own before the handler
+    free = cell.op in {"Begin", "TakeSlot", "LockGuard", "ReadHorizon", "Claim", "Cover"} and not (
+        cell.op == last and cell.moment == "after"
     )
     if cell.kind == "cut" and cell.database == "sqlite":
         return
@@ -165,6 +201,7 @@ def _check_retry(cell: Cell, stage: Stage, ledger: Ledger, earlier: Facts) -> No
         ended = error
     facts = ledger.facts(stage.occurrence)
     ledger.wait_until_quiet()
+    _check_covered(cell, stage, ledger, facts)
     if earlier.disposition == "torn" or _is_torn_for_good(cell, earlier):
         assert isinstance(ended, duly.AlreadySettled), ended
         assert facts.effects == earlier.effects
@@ -181,7 +218,7 @@ def _check_retry(cell: Cell, stage: Stage, ledger: Ledger, earlier: Facts) -> No
 
 def _is_torn_for_good(cell: Cell, facts: Facts) -> bool:
     """MariaDB obeyed the handler's COMMIT: the effect is there, without its completion."""
-    return cell.plan.name == "torn" and cell.database == "mariadb" and bool(facts.effects)
+    return cell.plan.does is end and cell.database == "mariadb" and bool(facts.effects)
 
 
 def _is_a_lie_of_the_test(cell: Cell) -> bool:
@@ -189,8 +226,10 @@ def _is_a_lie_of_the_test(cell: Cell) -> bool:
     return cell.kind in {"contention", "refused"} and cell.op == "Commit" and cell.moment == "after"
 
 
-@pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    ("name", "database"),
+    [(plan.name, database) for plan in SCENARIOS.values() for database in plan.databases],
+)
 def test_scenario_performs_the_ops_that_the_matrix_counts_on(
     name: str, database: str, ledgers: Ledgers, partition: str
 ) -> None:

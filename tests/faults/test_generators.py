@@ -44,6 +44,14 @@ REQUESTS = {
         looks_old=False,
         order=ops.Order("ann", "wrong rate"),
     ),
+    "covering": ops.Request(
+        duly.Occurrence.from_us("work", CLOCK_US, "", 1),
+        b"f" * 32,
+        MINE,
+        looks_old=False,
+        slots=1,
+        cover=(CLOCK_US - 1, CLOCK_US - 2),
+    ),
 }
 
 
@@ -72,7 +80,7 @@ def answers(op: Any) -> list[Any]:
             ]
         case ops.ReadHorizon():
             return [None, 2**60]
-        case ops.Seal() | ops.Commit() | ops.Backoff() | ops.SettleCorrected():
+        case ops.Seal() | ops.Commit() | ops.Backoff() | ops.SettleCorrected() | ops.TakeSlot():
             return [True, False]
         case retention.ReadFacts():
             return [retention.Facts(CLOCK_US, CLOCK_US), retention.Facts(CLOCK_US, None)]

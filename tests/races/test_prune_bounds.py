@@ -11,8 +11,8 @@ import pytest
 import duly
 from duly._core import retention
 from duly._core.ops import FLOOR_US, Commit
-from duly._sync import app as app_module
 from duly._sync import claim as claim_module
+from duly._sync import starting as starting_module
 from tests.races.bank import JOB, OLD, Bank, Caller, key_at, recent
 from tests.races.starter import Starter
 from tests.races.steps import (
@@ -36,7 +36,7 @@ BOUND = OLD + timedelta(days=60)
 def host_clock_far_behind() -> Iterator[None]:
     """This host believes that nothing is old, so only the database's clock can tell."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app_module, "looks_old", lambda _occurrence: False)
+        patch.setattr(starting_module, "looks_old", lambda _occurrence: False)
         patch.setattr(claim_module, "looks_old", lambda _occurrence: False)
         yield
 
