@@ -174,6 +174,22 @@ def test_row_has_clock_offset_and_interval(duly: Duly) -> None:
 
 
 @pytest.mark.parametrize(
+    ("zone", "offset"),
+    [
+        ("America/New_York", "-05:00"),
+        ("America/St_Johns", "-03:30"),
+        ("Asia/Kathmandu", "+05:45"),
+        ("UTC", "+00:00"),
+    ],
+)
+def test_offset_has_its_sign_and_its_minutes(duly: Duly, zone: str, offset: str) -> None:
+    [row] = rows(
+        duly("schedule", "@daily", "--timezone", zone, "--from", "2026-01-10", "--count", "1")
+    )
+    assert (row["local time"], row["offset"]) == ("Sat 2026-01-10 00:00", offset)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("@daily", "2026-03-28T00:00:00Z"),
@@ -439,7 +455,7 @@ def test_words_join_the_day_fields_as_the_schedule_does(
     expression: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In English and 24 hours, whatever the host's language."""
-    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    monkeypatch.setattr("locale.getlocale", lambda *_: ("de_DE", "UTF-8"))
     assert cron_words.in_words(Cron(expression)) == words
 
 

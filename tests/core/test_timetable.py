@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -460,6 +460,20 @@ def test_hole_at_either_end_of_a_span_of_periods_is_shown(
     assert [line.nominal_time for line in found] == [
         None if text is None else utc(text) for text in nominal_times
     ]
+
+
+def test_hole_in_a_gap_that_ends_at_midnight_is_of_the_day_before() -> None:
+    """23:45 of 28 March does not exist in Scoresbysund; its gap ends where the 29th begins."""
+    inner = Cron("45 23 * * *", "America/Scoresbysund", gap="skip")
+    schedule = PeriodSchedule(inner, "day", offset=0, zone=inner.zone)
+    midnights = [_day_of(inner, date(2026, 3, day)) for day in (28, 29, 30)]
+
+    [saturday], [sunday] = (
+        list(lines(schedule, inner.zone, start, until=end, limit=ALL))
+        for start, end in pairwise(midnights)
+    )
+
+    assert (saturday.nominal_time, sunday.nominal_time) == (None, midnights[1])
 
 
 def test_hour_that_does_not_exist_is_a_hole_where_it_would_be() -> None:
