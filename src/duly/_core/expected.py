@@ -88,18 +88,18 @@ class Expected:
             start = max(part.span.start, _later(after))
             for piece in self._unpaused(start, part.span.end):
                 for nominal_time in part.due_between(*piece):
-                    return part.due_time(nominal_time)
+                    return max(due_time(part.span.schedule, nominal_time), part.span.start)
         return None
 
     def span_of(self, nominal_time: datetime) -> Span | None:
         """The span that expects *nominal_time*, were there no pause; None if none does."""
-        part = self._part_of(nominal_time)
-        return None if part is None else part.span
+        parts = (part for part in self._parts if part.due_time(nominal_time) is not None)
+        return next((part.span for part in parts), None)
 
     def due_time(self, nominal_time: datetime) -> datetime | None:
         """When *nominal_time* is due, were there no pause; None if it is not expected."""
-        part = self._part_of(nominal_time)
-        return None if part is None else part.due_time(nominal_time)
+        dues = (part.due_time(nominal_time) for part in self._parts)
+        return next((due for due in dues if due is not None), None)
 
     def revised(self) -> RevisedSchedule | None:
         """The schedules of all spans as one, for starts by name, pauses or not.
@@ -110,9 +110,6 @@ class Expected:
             return None
         first, *later = self._parts
         return RevisedSchedule([first.named(CALENDAR_START), *(part.named() for part in later)])
-
-    def _part_of(self, nominal_time: datetime) -> _Part | None:
-        return next((part for part in self._parts if part.expects(nominal_time)), None)
 
     def _unpaused(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The parts of a span that no pause takes."""
@@ -153,20 +150,21 @@ class _Part:
         floor = self.floor
         yield from found if floor is None else dropwhile(lambda at: at < floor, found)
 
-    def due_time(self, nominal_time: datetime) -> datetime:
-        """When an expected nominal time is due."""
-        return max(due_time(self.span.schedule, nominal_time), self.span.start)
-
-    def expects(self, nominal_time: datetime) -> bool:
-        """Whether this span expects a nominal time."""
+    def due_time(self, nominal_time: datetime) -> datetime | None:
+        """When a nominal time is due; None if this span does not expect it."""
         if nominal_time in self.owed:
-            return True
+            return self.span.start
         schedule = self.span.schedule
         if schedule is None or (self.floor is not None and nominal_time < self.floor):
-            return False
-        if schedule.previous(nominal_time) != nominal_time:
-            return False
-        return self.span.start <= due_time(schedule, nominal_time) < self.span.end
+            return None
+        due: datetime | None = nominal_time
+        if isinstance(schedule, PeriodSchedule):
+            due = schedule.due_time(nominal_time)
+        if due is None or not self.span.start <= due < self.span.end:
+            return None
+        if due is nominal_time and schedule.previous(nominal_time) != nominal_time:
+            return None
+        return due
 
     def named(self, start: datetime | None = None) -> Part:
         """The share of a schedule that was edited, from *start* on or from the span's."""
@@ -183,7 +181,7 @@ class _Part:
         if schedule is None:
             return self.floor
         last = newest_due(schedule, _earlier(end))
-        if last is None or not self.expects(last):
+        if last is None or self.due_time(last) is None:
             if not self.owed:
                 return self.floor
             last = self.owed[-1]
