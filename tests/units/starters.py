@@ -91,7 +91,8 @@ def vixie_cron(fields: str, zone: str, start: datetime, end: datetime) -> list[d
     minute, hour, day, _, weekday = fields.split()
     wild = minute.startswith("*") or hour.startswith("*")
     place = zones.load(zone)
-    line = _Search(fields, place)
+    line = _Search(" ".join((*fields.split()[:4], "*")), place)
+    line.weekdays = {value % 7 for value in _values(weekday, 0, 7)[0]}
     line.both = day.startswith("*") or weekday.startswith("*")
     found = set()
     at = start - timedelta(hours=12)

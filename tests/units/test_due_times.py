@@ -64,6 +64,7 @@ SCHEDULES: dict[str, Callable[[str], dict[str, Any]]] = {
         "0 0 1 1,JUL *",
         "0 3 1,* * 1",
         "0 6 * * 5-7",
+        "0 7 1,15 * MON-SUN",
         "5 0 * MAR-APR,SEP-OCT SUN",
         "0 0-23/3,4 * * 1-5",
     )

@@ -31,8 +31,8 @@ HEAD: Final = """\
 {where}
 {schedule}
 # The cron daemon must count in {zone} (see timedatectl). If it does not, print this again
-# with --timezone and the zone that it counts in. cronie also obeys a line CRON_TZ={zone} above,
-# for all lines below it; Debian's cron takes that for a variable like any other.
+# with --timezone and the zone that it counts in. (cronie also obeys a line CRON_TZ=, for all lines
+# below it; Debian's cron takes that for a variable like any other.)
 # cron has a short PATH and /bin/sh, so all paths are absolute. What the job prints is dropped; an
 # error is mailed, by MAILTO. Set what else its code reads from the environment above these lines,
 # but no secret in /etc/cron.d, which everybody can read.
@@ -83,6 +83,8 @@ def fields(rule: Rule) -> str:
     """The five fields of a rule, as they were written where that is possible."""
     spelled: tuple[str | None, ...] = rule.spelled or (None,) * 5
     days, weekdays = rule.days, rule.weekdays
+    if days == DAYS and weekdays == WEEKDAYS:
+        spelled = (*spelled[:2], None, spelled[3], None)  # any day, in whatever words
     restricted = days != DAYS and weekdays != WEEKDAYS
     if restricted and rule.spelled is None and not rule.either:
         # cron would take either; the one that names fewer days has all that both have.
