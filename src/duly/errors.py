@@ -22,6 +22,7 @@ __all__ = [
     "Expired",
     "Fenced",
     "HandlerInvalid",
+    "HandlerTimeout",
     "InvariantBroken",
     "KeyInvalid",
     "MissingExtra",
@@ -295,6 +296,12 @@ class Busy(TransientError):
     """Another transaction holds the key, or the database stayed contended, for all of `wait`."""
 
     code = "busy"
+
+
+class HandlerTimeout(TransientError):
+    """The handler took longer than its job's `timeout=`; its work was rolled back."""
+
+    code = "timeout"
 
 
 class ConnectionLost(TransientError):

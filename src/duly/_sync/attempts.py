@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from duly._core.instants import from_us
 from duly._core.protocol import attempt
 from duly._core.states import Outcome
+from duly._sync.deadline import Calls
 from duly._sync.evidence import Evidence
 from duly._sync.markers import Markers
 from duly._sync.process import host_name, user_name
@@ -36,6 +37,7 @@ class Attempts:
         started_by: Who starts them, for people.
         evidence: Where what is not part of an effect is kept.
         markers: Of the attempts under way.
+        calls: The handlers at work.
         probe: Looks at each op; for tests.
     """
 
@@ -45,6 +47,7 @@ class Attempts:
         self.started_by = started_by or f"python:{user_name()}@{host_name()}"
         self.evidence = Evidence(database)
         self.markers = Markers(self.evidence.store(), evidence_after_s)
+        self.calls = Calls()
         self.probe: Probe | None = None
         self._database = database
         self._lending = lending_engine(database.engine)
@@ -76,6 +79,7 @@ class Attempts:
             nominal.source,
             self.started_by,
             job.policies.retry.on,
+            job.policies.timeout,
         )
         shell = Shell(
             self._database,
@@ -84,6 +88,7 @@ class Attempts:
             wait_s=wait_s,
             evidence=self.evidence,
             markers=self.markers,
+            calls=self.calls,
             probe=self.probe,
         )
         report = shell.drive(attempt(request))

@@ -19,10 +19,12 @@ from duly._core.occurrence import Occurrence
 from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin, Outcome
 from duly._db.dialects import ErrorKind, code_text
+from duly._db.sessions.cancelling import cancel
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting
 from duly._sync.budget import SETTLE_S, Budget
+from duly._sync.deadline import Call, Calls, lost
 from duly._sync.run import Lender, Run
 from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
@@ -58,6 +60,7 @@ class Shell:
         wait_s: float,
         evidence: Evidence,
         markers: Markers,
+        calls: Calls,
         probe: Probe | None = None,
     ) -> None:
         self._database = database
@@ -66,6 +69,7 @@ class Shell:
         self._budget = Budget(wait_s)
         self._evidence = evidence
         self._markers = markers
+        self._calls = calls
         self._probe = probe
         self._signals = HeldSignals()
         self._pid = os.getpid()
@@ -182,7 +186,7 @@ class Shell:
                     self.session, self._work.occurrence, self._work.started_by
                 )
             case ops.Record():
-                return self._record(op)
+                return self._record(op, self.session)
             case ops.HoldTorn():
                 return self._hold_torn(op)
             case ops.SettleCorrected():
@@ -234,20 +238,34 @@ class Shell:
             covers=Covers(work.occurrence, self._covered),
             lender=lender,
         )
+        call = self._bounded_call(session, lender)
         self._markers.started(self._account.marker())
         session.arm()
         try:
-            with nesting.inside(self._database.path):
-                self.value = result_json(work.handler(run))
+            with nesting.inside(self._database.path), self._calls.under_way(call):
+                self.value = call.made(lambda: result_json(work.handler(run)))
         except BaseException as error:
             self._refuse_child()
             lender.take_back()
-            return self._raised(error, session.after_handler(error))
+            return lost(call, self._raised(error, session.after_handler(error)))
         self._refuse_child()
         lender.take_back()
         if (swallowed := session.contention) is not None:
             return self._raised(swallowed, session.after_handler(swallowed))
         return ops.Returned(session.after_handler(None))
+
+    def _bounded_call(self, session: Session, lender: Lender) -> Call:
+        def stop() -> None:
+            lender.take_back()  # no further statement of the handler's
+            cancel(session, self._database.engine)
+
+        def record(why: BaseException) -> None:
+            session.cut()
+            with self._database.session() as other:
+                self._record(ops.Record(Outcome.FAILED, why, ErrorOrigin.SIGNAL), other)
+
+        key = self._work.occurrence.key
+        return Call(key, timeout=self._work.timeout, cancel=stop, record=record)
 
     def _raised(self, error: BaseException, transaction: ops.Transaction) -> ops.Raised:
         kind = self._database.dialect.classify(error)
@@ -267,8 +285,7 @@ class Shell:
         row = {**self._account.finished(self.session), "result": self.value}
         return self.session.change("seal", row) == 1
 
-    def _record(self, op: ops.Record) -> None:
-        session = self.session
+    def _record(self, op: ops.Record, session: Session) -> None:
         row = self._account.ended(session, op.outcome, op.error, op.origin)
         self._evidence.record(session, row)
 
@@ -358,15 +375,12 @@ class Shell:
             log.warning("evidence_not_kept", extra={"error": str(error)})
         return ops.Refused(error)
 
-    # Markers and the way out
-
-    def _finish_marker(self) -> None:
-        self._markers.finished(self._work.request.attempt_id)
+    # The way out
 
     def _leave(self) -> None:
         if os.getpid() != self._pid:
             return
-        self._finish_marker()
+        self._markers.finished(self._work.request.attempt_id)
         if self._lease is None:
             return
         lease, self._lease = self._lease, None

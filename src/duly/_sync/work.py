@@ -21,6 +21,7 @@ from duly._sync.process import host_name, process_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import timedelta
 
     from duly._core import ops
     from duly._core.occurrence import Occurrence
@@ -46,6 +47,7 @@ class Work:
     source: str
     started_by: str
     retry_on: tuple[type[BaseException], ...] = (Exception,)
+    timeout: timedelta | None = None
 
     @property
     def occurrence(self) -> Occurrence:
