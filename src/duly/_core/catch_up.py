@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from duly._core.policies import Policies
 
-__all__ = ["Decision", "Failures", "Plan", "Waiting", "plan"]
+__all__ = ["Decision", "Failures", "Plan", "Tried", "Waiting", "plan"]
 
 COVERED_MAX: Final = 100_000
 """How many occurrences one reconciling run covers at most: they are rows of one transaction."""
@@ -137,7 +137,7 @@ def plan(
     found = Plan(missing=len(missing), oldest_us=missing[0] if missing else None)
     if not missing:
         return found
-    tried = _Tried(policies, now, failures, key)
+    tried = Tried(policies, now, failures, key)
     most = policies.max_per_tick if limit is None else limit
     match policies.catch_up:
         case "each":
@@ -165,7 +165,7 @@ def plan(
     return found
 
 
-def _each(found: Plan, missing: Sequence[int], tried: _Tried, most: int) -> None:
+def _each(found: Plan, missing: Sequence[int], tried: Tried, most: int) -> None:
     """Oldest first, up to *most*; with `in_order`, up to the first that cannot run."""
     for index, us in enumerate(missing):
         if len(found.run) >= most:
@@ -181,7 +181,7 @@ def _each(found: Plan, missing: Sequence[int], tried: _Tried, most: int) -> None
             return
 
 
-def _newest(found: Plan, missing: Sequence[int], tried: _Tried, most: int) -> None:
+def _newest(found: Plan, missing: Sequence[int], tried: Tried, most: int) -> None:
     waiting = tried.waiting(missing[-1])
     if waiting is not None:
         found.waiting.append(waiting)
@@ -192,7 +192,7 @@ def _newest(found: Plan, missing: Sequence[int], tried: _Tried, most: int) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class Tried:
     """Whether what failed before is tried again now."""
 
     policies: Policies

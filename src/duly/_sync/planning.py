@@ -60,7 +60,7 @@ def missing(
     Args:
         since: A due time; None for the last one up to which all was found settled.
     """
-    start = start_of(known) if since is None else since
+    start = start_of(known) if since is None else max(since, floor_of(known))
     if start > now:
         return Missing(array("q"), 0, None)
     expected = known.expected
@@ -144,9 +144,18 @@ def settled_runs(
 
 def start_of(known: Known) -> datetime:
     """The first due time that may be missing."""
+    floor = floor_of(known)
     if known.complete_us is None:
+        return floor
+    return max(floor, from_us(known.complete_us) + MICROSECOND)
+
+
+def floor_of(known: Known) -> datetime:
+    """The first due time after the horizon: records before it are gone, and starts refused."""
+    if known.horizon_us is None:
         return CALENDAR_START
-    return from_us(known.complete_us) + MICROSECOND
+    horizon_at = from_us(known.horizon_us)
+    return (known.expected.due_time(horizon_at) or horizon_at) + MICROSECOND
 
 
 class _Seen:

@@ -5,6 +5,7 @@ Each opens one short transaction of its own. It decides nothing about an attempt
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from duly._sync.process import new_attempt_id
 from duly.errors import AlreadySettled, UnknownJob, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from duly._core.job import Job
     from duly._core.ops import Order
     from duly._core.states import Disposition
     from duly._db.connect import Database
@@ -33,19 +35,30 @@ def now(database: Database) -> datetime:
     return from_us(database.clock_us())
 
 
+def ledger_name(session: Session, jobs: Mapping[str, Job], name: str) -> str:
+    """The name in keys of the job that *name* means: its own, a former, or the shown one."""
+    for job in jobs.values():
+        if name in {job.name, *job.formerly}:
+            return job.ledger_name
+    rows = session.run("job_shown_as", {"shown_name": name})
+    return str(rows[0][0]) if rows else name
+
+
 def history(
-    database: Database, evidence: Evidence, job: str, limit: int, *, known: Iterable[str]
+    database: Database, evidence: Evidence, job: str, limit: int, *, jobs: Mapping[str, Job]
 ) -> History:
-    """What happened to one job, newest first.
+    """What happened to one job, by either of its names, newest first.
 
     Raises:
         UnknownJob: Neither the ledger nor this process knows the name.
     """
     check_name(job)
     with database.session() as session:
+        job = ledger_name(session, jobs, job)
         running = [m for m in evidence.running(session) if m.job == job]
         # A job whose first attempt is under way has no other trace yet.
-        names = {*reading.known_jobs(session), *known, *(m.job for m in running)}
+        defined = (each.ledger_name for each in jobs.values())
+        names = {*reading.known_jobs(session), *defined, *(m.job for m in running)}
         if job not in names:
             near = get_close_matches(job, names, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "it has no history"
@@ -63,11 +76,17 @@ def history(
 
 
 def explanation(
-    database: Database, evidence: Evidence, occurrence: Occurrence, limit: int
+    database: Database,
+    evidence: Evidence,
+    named: Occurrence,
+    limit: int,
+    *,
+    jobs: Mapping[str, Job],
 ) -> Explanation:
-    """All that is known of one key."""
-    page = {**key_params(occurrence), "limit": limit}
+    """All that is known of one key, its job by either name."""
     with database.session() as session:
+        occurrence = replace(named, job=ledger_name(session, jobs, named.job))
+        page = {**key_params(occurrence), "limit": limit}
         return explain(
             occurrence,
             settled=reading.settled_on(session, occurrence),

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from duly import schedules, zones
 from duly._core.expected import CALENDAR_END, Expected, Pause, Span
-from duly._core.instants import from_us
+from duly._core.instants import from_us, to_us
 from duly._core.revision import Definition, Revision, decide, retirement
 from duly._core.zone_record import RecordedZone
 from duly._db import expectation
@@ -47,12 +47,15 @@ class Known:
     Attributes:
         revisions: By number; at least one.
         pauses: Those that count.
+        complete_us: Everything expected that was due by then is settled; None if unknown.
+        horizon_us: Records at or below this nominal time were pruned; None if none were.
     """
 
     job: str
     revisions: tuple[Revision, ...]
     pauses: tuple[Pause, ...]
     complete_us: int | None = None
+    horizon_us: int | None = None
 
     @property
     def latest(self) -> Revision:
@@ -90,7 +93,7 @@ class Registry:
     def __init__(self, database: Database, jobs: dict[str, Job], *, app: str, writer: str) -> None:
         self._database = database
         self._jobs = jobs
-        self._app = app
+        self.app = app
         self._writer = writer
         self._known: dict[str, tuple[float, str, Known]] = {}
         self._lock = threading.Lock()
@@ -156,7 +159,7 @@ class Registry:
                 refused[job.name] = error
             else:
                 written += new
-        if self._app:
+        if self.app:
             written += self._retire_undefined(latest)
         return written, refused
 
@@ -168,8 +171,33 @@ class Registry:
             job.zone.key,
             job.policies,
             job.payload.text,
-            self._app,
+            self.app,
         )
+
+    def foreseen(self, session: Session, job: Job) -> tuple[Known, Revision | None]:
+        """What the ledger would hold after it was told of a definition; nothing is written.
+
+        Returns:
+            That, and the revision that would be written for it.
+
+        Raises:
+            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+        """
+        definition = self.definition(job)
+        found = read(session, job.ledger_name)
+        now = from_us(session.clock_us())
+        version = zones.data_version()
+        revisions = () if found is None else found.revisions
+        new = decide(definition, revisions, now=now, zone=job.zone, zone_version=version)
+        if found is None:
+            assert new is not None  # the first
+            before_us = to_us(new.effective_at) - 1
+            return Known(job.ledger_name, (new,), (), before_us), new
+        if new is None:
+            return found, None
+        before_us = to_us(new.effective_at) - 1
+        complete_us = None if found.complete_us is None else min(found.complete_us, before_us)
+        return replace(found, revisions=(*revisions, new), complete_us=complete_us), new
 
     def _register(
         self, job: Job, definition: Definition, *, wait_s: float, adopt: bool = False
@@ -209,7 +237,8 @@ class Registry:
         written = [] if new is None else [new]
         pauses = () if found is None else found.pauses
         complete_us = None if found is None else found.complete_us
-        known = Known(definition.job, (*revisions, *written), pauses, complete_us)
+        horizon_us = None if found is None else found.horizon_us
+        known = Known(definition.job, (*revisions, *written), pauses, complete_us, horizon_us)
         try:
             session.begin(wait_s)
             for revision in written:
@@ -228,7 +257,7 @@ class Registry:
         """Retire the jobs that this App defined once and does not any more."""
         defined = {job.ledger_name for job in self._jobs.values()}
         gone = [row.job for row in latest.values() if row.job not in defined and not row.retired]
-        return [new for job in gone if (new := self.retire(job, of_app=self._app)) is not None]
+        return [new for job in gone if (new := self.retire(job, of_app=self.app)) is not None]
 
     def retire(self, job: str, *, of_app: str | None = None) -> Revision | None:
         """Expect nothing more of a job.
@@ -267,8 +296,9 @@ def read(session: Session, job: str) -> Known | None:
     if not found:
         return None
     row = expectation.row_of(session, job)
-    complete_us = None if row is None or row[3] is None else int(row[3])
-    return Known(job, tuple(found), tuple(expectation.pauses(session, job)), complete_us)
+    horizon_us, complete_us = (None, None) if row is None else (_int(row[2]), _int(row[3]))
+    pauses = tuple(expectation.pauses(session, job))
+    return Known(job, tuple(found), pauses, complete_us, horizon_us)
 
 
 def spans(revisions: Sequence[Revision]) -> list[Span]:
@@ -298,3 +328,7 @@ def schedule_of(revision: Revision) -> Schedule | None:
         return schedules.from_text(revision.schedule)
     with zones.recorded(RecordedZone(record)):
         return schedules.from_text(revision.schedule)
+
+
+def _int(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -7,8 +7,10 @@ number of hosts may tick at once, at any time.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, timing
 from duly._core.instants import from_us, to_us
@@ -16,15 +18,28 @@ from duly._core.occurrence import Occurrence
 from duly._core.resolve import Nominal
 from duly._core.states import Outcome
 from duly._db import expectation
+from duly._db.dialects import ErrorKind
+from duly._db.translate import public_error
 from duly._sync import partitioning, planning, registry
 from duly._sync.claim import looks_old
 from duly._sync.process import new_attempt_id
 from duly._sync.refusals import NoSlot, Result
 from duly._sync.starting import payload_of
-from duly.errors import AlreadySettled, Busy, ConnectionLost, DulyError, PartitionsInvalid
+from duly.errors import (
+    AlreadySettled,
+    Busy,
+    ConnectionLost,
+    DulyError,
+    Expired,
+    Fenced,
+    PartitionsInvalid,
+    PayloadConflict,
+    TransactionEnded,
+    TransientError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duly._core.catch_up import Plan
@@ -32,10 +47,13 @@ if TYPE_CHECKING:
     from duly._db.connect import Database
     from duly._sync.attempts import Attempts
     from duly._sync.registry import Known, Registry
+    from duly._sync.run import Run
 
 log = logging.getLogger("duly.tick")
 
 WAIT_S = 10.0
+SKIP_WAIT_S = 2.0
+"""How long a tick waits for who runs what it would skip; the next tick tries again."""
 COMPLETE_EVERY = 64
 """After how many settled occurrences the ledger is told how far a job is complete."""
 
@@ -45,13 +63,15 @@ class Ran:
     """One occurrence that a tick started.
 
     Attributes:
-        outcome: None where it was settled otherwise, or not begun.
+        outcome: None where it was settled otherwise, or where the database went away.
+        took: How long this start took.
         result: Of an applied or duplicate one.
         error: What the handler or the database raised.
     """
 
     key: str
     outcome: Outcome | None
+    took: timedelta
     result: Result | None = None
     error: Exception | None = None
 
@@ -98,6 +118,18 @@ class TickReport:
     clock_behind: list[str] = field(default_factory=list)
 
 
+_ENDS: dict[type[DulyError], Outcome | None] = {
+    AlreadySettled: None,
+    Busy: Outcome.BUSY,
+    ConnectionLost: None,
+    Expired: Outcome.EXPIRED,
+    Fenced: Outcome.FENCED,
+    PayloadConflict: Outcome.CONFLICT,
+    TransactionEnded: Outcome.TORN,
+}
+"""How an attempt ended, by duly's own error."""
+
+
 class Ticking:
     """Ticks over an App's jobs."""
 
@@ -123,6 +155,7 @@ class Ticking:
             if done.missing or done.refused:
                 report.jobs.append(done)
         report.jobs += [JobTick(job, refused=error) for job, error in refused.items()]
+        report.jobs += self._paused()
         report.clock_behind = self._clock_behind(at)
         return report
 
@@ -171,7 +204,7 @@ class Ticking:
             if ran is None:
                 break
             done.ran.append(ran)
-            if isinstance(ran.error, Busy | ConnectionLost):
+            if ran.outcome in {None, Outcome.BUSY} and isinstance(ran.error, TransientError):
                 break  # the database's trouble is every occurrence's
             if ran.error is not None and policies.in_order:
                 break
@@ -206,34 +239,59 @@ class Ticking:
         )
         schedule = expected.revised() if len(known.revisions) > 1 else job.schedule
         nominal = Nominal(occurrence.nominal_time, "schedule", due_at)
+        handler = _Watched(job.handler)
+        began = time.monotonic()
         try:
             result = self._attempts.make(
-                job, request, payload, nominal, schedule=schedule, wait_s=WAIT_S
+                replace(job, handler=handler),
+                request,
+                payload,
+                nominal,
+                schedule=schedule,
+                wait_s=WAIT_S,
             )
         except NoSlot:
             done.full = True
             return None
-        except AlreadySettled as error:
-            return Ran(occurrence.key, None, error=error)
-        except Exception as error:
-            outcome = Outcome.BUSY if isinstance(error, Busy) else Outcome.FAILED
-            return Ran(occurrence.key, outcome, error=error)
-        return Ran(occurrence.key, result.outcome, result)
+        except Exception as raised:
+            took = timedelta(seconds=time.monotonic() - began)
+            outcome, error = self._ended(raised, is_the_handlers=raised is handler.raised)
+            return Ran(occurrence.key, outcome, took, error=error)
+        return Ran(occurrence.key, result.outcome, result.duration, result)
+
+    def _ended(
+        self, error: Exception, *, is_the_handlers: bool
+    ) -> tuple[Outcome | None, Exception]:
+        """How an attempt ended that raised, and the error to tell."""
+        if is_the_handlers:
+            dialect = self._database.dialect
+            if not isinstance(error, DulyError) and dialect.classify(error) is ErrorKind.LOST:
+                return None, public_error(dialect, error, self._database.where) or error
+            return Outcome.FAILED, error
+        ends = (outcome for kind, outcome in _ENDS.items() if isinstance(error, kind))
+        return next(ends, Outcome.FAILED), error
 
     def _skip(self, known: Known, partition: str, nominal_times: Sequence[int]) -> int:
         """Settle what is too old, with the reason; what somebody runs meanwhile is left out."""
         after = known.latest.policies.skip_after
-        reason = f"due longer ago than skip_after={after}"
-        newest_first = sorted(nominal_times, reverse=True)
-        with self._database.session() as session:
-            session.begin(WAIT_S)
-            count = session.settle(
-                {"job": known.job, "partition_key": partition},
-                newest_first,
-                disposition="skipped",
-                reason=reason,
-            )
-            session.commit(WAIT_S)
+        try:
+            with self._database.session() as session:
+                session.begin(SKIP_WAIT_S)
+                # No row may say "skipped" of what was applied and pruned meanwhile (PROTOCOL 15).
+                session.lock_guard(SKIP_WAIT_S)
+                horizon_us = session.read_horizon(known.job)
+                count = session.settle(
+                    {"job": known.job, "partition_key": partition},
+                    [us for us in reversed(nominal_times) if horizon_us is None or us > horizon_us],
+                    wait=SKIP_WAIT_S,
+                    disposition="skipped",
+                    reason=f"due longer ago than skip_after={after}",
+                )
+                session.commit(WAIT_S)
+        except Busy as error:
+            # Somebody runs one of them now: what is not too old need not wait for that.
+            log.info("skip_put_off", extra={"job": known.job, "error": str(error)})
+            return 0
         return count
 
     def _mark_complete(
@@ -256,10 +314,37 @@ class Ticking:
             session.change("mark_complete", params)
             session.commit(WAIT_S)
 
+    def _paused(self) -> list[JobTick]:
+        with self._database.session() as session:
+            paused = expectation.paused_jobs(session)
+        return [
+            JobTick(job.name, paused_since=paused[job.ledger_name])
+            for job in self._jobs.values()
+            if job.ledger_name in paused
+        ]
+
     def _clock_behind(self, at: datetime) -> list[str]:
         with self._database.session() as session:
             rows = session.run("list_jobs", {"limit": 100_000})
-        return [row[0] for row in rows if row[3] is not None and from_us(int(row[3])) > at]
+        names = {job.ledger_name: job.name for job in self._jobs.values()}
+        ahead = {row[0] for row in rows if row[3] is not None and from_us(int(row[3])) > at}
+        return sorted(names[job] for job in ahead if job in names)
+
+
+class _Watched:
+    """A handler that remembers what it raised: an error of its own may be of any class."""
+
+    def __init__(self, handler: Callable[[Run], Any]) -> None:
+        self._handler = handler
+        self.raised: BaseException | None = None
+
+    def __call__(self, run: Run) -> Any:
+        self.raised = None
+        try:
+            return self._handler(run)
+        except BaseException as error:
+            self.raised = error
+            raise
 
 
 def _is_complete(job: Job, row: expectation.Latest, at: datetime) -> bool:

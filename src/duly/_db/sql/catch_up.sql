@@ -117,17 +117,6 @@ GROUP BY a.nominal_us
 ORDER BY a.nominal_us
 LIMIT :limit
 
--- name: failing_jobs
-SELECT job, MIN(started_us), COUNT(*)
-FROM duly_attempt AS a
-WHERE a.outcome IN ('failed', 'abandoned')
-  AND NOT EXISTS (
-    SELECT 1 FROM duly_occurrence AS o
-    WHERE o.job = a.job AND o.nominal_us = a.nominal_us AND o.partition_key = a.partition_key
-      AND o.correction = a.correction)
-GROUP BY job
-ORDER BY job
-
 -- Decisions not to run.
 
 -- name: settle
