@@ -99,7 +99,12 @@ class Cover:
     """Insert the covered occurrences as superseded, newest first; one that is held is left out.
 
     Reply: None.
+
+    Attributes:
+        above_us: Those at or below are left out too: they may have been pruned.
     """
+
+    above_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

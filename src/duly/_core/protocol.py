@@ -87,13 +87,13 @@ def claim(request: Request) -> Ops:
     back, with the caller's own work.
     """
     guarded = request.looks_old
-    if guarded and (behind := (yield from _behind_horizon(request))):
+    if guarded and (behind := _behind(request, (yield from _horizon()))):
         return behind
     claimed: Claimed = yield Claim()
     if claimed.inserted and not guarded and _is_old(request, claimed):
         # The caller's clock was behind by more than half of FLOOR.
         yield Unclaim()
-        if behind := (yield from _behind_horizon(request)):
+        if behind := _behind(request, (yield from _horizon())):
             return behind
         claimed = yield Claim()
     if not claimed.inserted:
@@ -113,7 +113,8 @@ def _once(request: Request, guarded: bool) -> Ops:
     if request.slots is not None and not (yield TakeSlot(request.slots)):
         yield Rollback()
         return Report(None, no_slot=True)
-    if guarded and (behind := (yield from _behind_horizon(request))):
+    horizon_us = (yield from _horizon()) if guarded else None
+    if behind := _behind(request, horizon_us):
         yield Rollback()
         yield from _evidence(Record(Outcome.EXPIRED))
         return behind
@@ -130,7 +131,7 @@ def _once(request: Request, guarded: bool) -> Ops:
         return Report(None)
     if request.cover:
         # After the newest, as every claim of several keys (PROTOCOL 22).
-        yield Cover()
+        yield Cover(horizon_us)
     handled: Returned | Raised = yield CallHandler()
     if handled.transaction is Transaction.ENDED:
         return (yield from _hold_torn(handled.error if isinstance(handled, Raised) else None))
@@ -203,17 +204,23 @@ def _settle_unknown(request: Request) -> _Step:
         tries += 1
 
 
-def _behind_horizon(request: Request) -> _Step:
-    """Refuse what a prune may have deleted: the guard first, then the horizon (PROTOCOL 15)."""
+def _horizon() -> Generator[Op, Any, int | None]:
+    """Below what a prune may have deleted: the guard first, then the horizon (PROTOCOL 15)."""
     yield LockGuard()
     horizon_us: int | None = yield ReadHorizon()
+    return horizon_us
+
+
+def _behind(request: Request, horizon_us: int | None) -> Report | None:
     if horizon_us is None or request.occurrence.nominal_us > horizon_us:
         return None
     return Report(Outcome.EXPIRED, horizon_us=horizon_us)
 
 
 def _is_old(request: Request, claimed: Claimed) -> bool:
-    return request.occurrence.nominal_us <= claimed.clock_us - FLOOR_US
+    """Whether a prune may have passed it, or the oldest that it covers."""
+    oldest_us = request.cover[-1] if request.cover else request.occurrence.nominal_us
+    return oldest_us <= claimed.clock_us - FLOOR_US
 
 
 def _is_early(request: Request, claimed: Claimed) -> bool:

@@ -166,7 +166,7 @@ class Shell:
             case ops.TakeSlot():
                 return self.session.take_slot(self._work.occurrence.job, op.slots)
             case ops.Cover():
-                return self._cover()
+                return self._cover(op)
             case ops.CallHandler():
                 return self._call_handler()
             case ops.Seal():
@@ -212,10 +212,12 @@ class Shell:
             self._account.learn_clock(claimed.clock_us)
         return claimed
 
-    def _cover(self) -> None:
+    def _cover(self, op: ops.Cover) -> None:
         session, request = self.session, self._work.request
         reason = f"covered by {request.occurrence.key}"
-        self._covered = session.cover(self._account.claim(session), request.cover, reason)
+        above_us = op.above_us
+        times = [us for us in request.cover if above_us is None or us > above_us]
+        self._covered = session.cover(self._account.claim(session), times, reason)
 
     def _call_handler(self) -> ops.Returned | ops.Raised:
         work = self._work

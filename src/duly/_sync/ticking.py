@@ -54,6 +54,8 @@ log = logging.getLogger("duly.tick")
 WAIT_S = 10.0
 SKIP_WAIT_S = 2.0
 """How long a tick waits for who runs what it would skip; the next tick tries again."""
+SKIP_WAIT_S = 2.0
+"""How long a tick waits for who runs what it would skip; the next tick tries again."""
 COMPLETE_EVERY = 64
 """After how many settled occurrences the ledger is told how far a job is complete."""
 

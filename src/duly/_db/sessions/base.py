@@ -176,17 +176,22 @@ class Session(ABC):
         series: Params,
         nominal_times: Sequence[int],
         *,
+        wait: float,
         disposition: str,
         reason: str,
         actor: str | None = None,
     ) -> int:
         """Settle *nominal_times*, newest first, without an attempt; returns how many were free."""
-        params = {**series, "disposition": disposition, "reason": reason, "actor": actor}
+        said = {"disposition": disposition, "reason": reason, "actor": actor}
+        params = {**series, **said, **self.bounds(wait)}
         count = 0
         for start in range(0, len(nominal_times), _COVER_BATCH):
             batch = json.dumps(list(nominal_times[start : start + _COVER_BATCH]))
-            count += self.change("settle", {**params, "nominal_times": batch})
+            count += self._settle({**params, "nominal_times": batch})
         return count
+
+    def _settle(self, params: Params) -> int:
+        return self.change("settle", params)
 
     def hold_torn(self, params: Params) -> None:
         """Settle a key as torn: a new row, or the claim that an implicit commit landed."""

@@ -85,6 +85,11 @@ class PyMysqlSession(Session):
         super().cover(claim, nominal_times, reason)
         return [int(row[0]) for row in self.run("covered", claim)]
 
+    def _settle(self, params: Params) -> int:
+        clock_us = self.clock_us()
+        rows = self.run("settle", {**params, "recorded_us": clock_us})
+        return sum(int(row[0]) == clock_us for row in rows)
+
     def hold_torn(self, params: Params) -> None:
         super().hold_torn(params)
         # What the implicit commit landed with the claim is as torn as the claim (PROTOCOL 9).

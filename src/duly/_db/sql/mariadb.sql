@@ -120,13 +120,16 @@ INSERT INTO duly_partition_set (job, nominal_us, size, planned_us)
 VALUES (:job, :nominal_us, :size, {now})
 
 -- name: settle
--- differs: no ON CONFLICT; the row count of a key that is held is 0.
+-- differs: no ON CONFLICT. A key that was held comes back with another time; the row count
+-- cannot tell, because the driver counts found rows.
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
-SELECT :job, each_time.value, :partition_key, 1, :disposition, {now}, :reason, :actor
+SELECT :job, each_time.value, :partition_key, 1, :disposition, :recorded_us, :reason, :actor
 FROM JSON_TABLE(:nominal_times, '$[*]' COLUMNS (value BIGINT PATH '$')) AS each_time
 ORDER BY each_time.value DESC
 ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job
+RETURNING recorded_us
 
 -- name: cover
 -- differs: no RETURNING that leaves held keys out; `covered` reads what became ours.

@@ -142,10 +142,12 @@ ON CONFLICT DO NOTHING
 RETURNING nominal_us
 
 -- name: settle
--- differs: json_each is another function here; newest first, as above.
+-- differs: json_each is another function here; newest first, as above; the wait is bounded.
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
 INSERT INTO duly_occurrence
     (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
 SELECT :job, CAST(each.value AS BIGINT), :partition_key, 1, :disposition, {now}, :reason, :actor
-FROM json_array_elements_text(CAST(:nominal_times AS json)) AS each (value)
+FROM bound
+CROSS JOIN json_array_elements_text(CAST(:nominal_times AS json)) AS each (value)
 ORDER BY CAST(each.value AS BIGINT) DESC
 ON CONFLICT DO NOTHING
