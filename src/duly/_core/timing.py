@@ -77,7 +77,10 @@ def local_date(schedule: Schedule | None, zone: tzinfo, nominal_time: datetime) 
 
     It is not always the date that the clock shows: a gap can shift a time past midnight.
     """
-    local = nominal_time.astimezone(zone).replace(tzinfo=None)
+    try:
+        local = nominal_time.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:  # a local year 0 or 10000: the nearest date that exists
+        local = nominal_time.replace(tzinfo=None)
     named = _named(schedule, nominal_time)
     return (local if not named or local in named else named[-1]).date()
 

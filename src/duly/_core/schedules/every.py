@@ -61,8 +61,8 @@ class Every:
         Raises:
             NominalTimeInvalid: A bound is naive, or *start* is after *end*.
         """
-        start_us, end_us = map(to_us, as_span(start, end))
-        return map(from_us, range(self._at_or_after(start_us), end_us, self._step_us))
+        start, end = as_span(start, end)
+        return self._between(self._at_or_after(to_us(start)), end)
 
     def next(self, after: datetime) -> datetime | None:
         """The first nominal time strictly later than *after*; None past the year 9999.
@@ -83,6 +83,15 @@ class Every:
         if at_us < self._anchor_us:
             return None
         return from_us(at_us - (at_us - self._anchor_us) % self._step_us)
+
+    def _between(self, first_us: int, end: datetime) -> Iterator[datetime]:
+        at, interval = (from_us(first_us) if first_us <= US_MAX else end), self.interval
+        try:
+            while at < end:
+                yield at
+                at += interval
+        except OverflowError:
+            return
 
     def _at_or_after(self, us: int) -> int:
         steps = max(0, -((self._anchor_us - us) // self._step_us))

@@ -180,6 +180,8 @@ class PeriodSchedule:
             end = CALENDAR_END if self.offset < 0 else CALENDAR_START
             return end, end
         last = self._moved(first, 1) or CALENDAR_END
+        if self.period == "hour":  # an hour is of the instant, not of the wall time that named it
+            return first, last
         return _shifted(first, -DAY), _shifted(last, DAY)
 
     def _start_of(self, instant: datetime) -> datetime | None:

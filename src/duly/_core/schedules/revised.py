@@ -128,9 +128,12 @@ class RevisedSchedule:
                     newest = found
 
     def _previous(self, part: Part, schedule: Schedule, at: datetime) -> datetime | None:
-        last = newest_due_of(schedule, part.end - MICROSECOND)
-        if last is None:
-            return None
+        last = at
+        if part.end < CALENDAR_END:
+            newest = newest_due_of(schedule, part.end - MICROSECOND)
+            if newest is None:
+                return None
+            last = newest
         found = schedule.previous(min(at, last))
         return found if found is not None and _holds(part, schedule, found) else None
 
