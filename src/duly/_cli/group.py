@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": ("demo", "Show the whole promise in seconds, and check it."),
     "init": ("init_cmd", "Create or upgrade duly's tables."),
     "run": ("run_cmd", "Start one occurrence of a job."),
+    "worker": ("worker_cmd", "Stay, and run what is due of every job."),
     "schedule": ("schedule_cmd", "The next nominal times of a job or a text."),
     "history": ("read_cmd", "What happened to a job, newest first."),
     "explain": ("read_cmd", "All that is known of one key, with a verdict to quote."),

@@ -22,13 +22,15 @@ from duly._sync.run import Run
 from duly._sync.starting import UNSET, Wanted
 
 if TYPE_CHECKING:
+    import threading
     from datetime import date, datetime, timedelta
 
     from duly._core.revision import Revision
     from duly._core.schedules import Schedule
     from duly._core.schedules.period import Period
     from duly._core.start import Start
-    from duly._sync.ticking import TickReport
+    from duly._sync.ticking import Ran, TickReport
+    from duly._sync.worker import Stopped
     from duly.errors import DulyError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -221,6 +223,41 @@ class App(Overriding):
         """
         self._readiness.ensure()
         return self._ticking.tick(None if now is None else as_utc(now, name="now"))
+
+    def work(
+        self,
+        *,
+        threads: int = 4,
+        grace: timedelta | float = 30.0,
+        poll: timedelta | float = 30.0,
+        told: Callable[[Ran], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Stopped:
+        """Stay, and run what is due of every job, until it is told to stop.
+
+        It wakes within a second of each due time, asks the database nothing in between, and
+        goes on after the database was away. In the main thread SIGTERM and Ctrl-C stop it.
+
+        Args:
+            threads: How many jobs run at once; 1 on SQLite, which has one writer.
+            grace: How long a stop waits for what runs, a timedelta or seconds; then it is
+                rolled back. A second signal does not wait.
+            poll: How often the ledger is looked at although nothing is due: for jobs resumed,
+                failures to try again, and what other hosts left. At least a second.
+            told: Called with each occurrence that was started.
+            stop: Stops it too, when it is set; it is looked at each second.
+
+        Returns:
+            How it ended. Where it is not clean, a handler did not come back, and the process
+            should end: its thread still holds a connection.
+        """
+        from datetime import timedelta
+
+        from duly._sync.worker import Worker
+
+        bounds = {"grace": grace, "poll": poll}
+        spans = {name: timedelta(seconds=seconds(given)) for name, given in bounds.items()}
+        return Worker(self, threads=threads, told=told, **spans).work(stop)
 
 
 def _undecorated(run: Run) -> None:

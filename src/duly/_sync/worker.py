@@ -1,0 +1,342 @@
+"""A worker: it stays, looks at each job when something of it is due, and runs that in threads.
+
+Decides only when to look (by `_core/wakeup.py`) and when to stop. What is run is the tick's plan,
+and the key decides between workers; a database that is away for a while never ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from duly._core.wakeup import DatabaseClock, Look, Steps, look_again, sleep_s
+from duly._sync.deadline import WorkerStopped
+from duly._sync.looking import Worked, hard_end, look_of, next_due, require_connections
+from duly._sync.ticking import Ran, Ticking
+from duly.errors import TransientError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from duly._core.job import Job
+    from duly._sync.base import AppBase
+    from duly._sync.registry import Known
+
+log = logging.getLogger("duly.worker")
+
+Told = Callable[[Ran], None]
+LONGEST_BACKOFF_S: Final = 10.0
+FIRST_BACKOFF_S: Final = 0.5
+INTERRUPT_S: Final = 3.0
+"""How long handlers that were ended may take to come back."""
+THREADS_MAX: Final = 64
+_STOPS: Final = ("SIGINT", "SIGTERM")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a worker ended.
+
+    Attributes:
+        signal: The number of the signal that stopped it; None if it was not one.
+        rolled_back: The keys whose handlers had not come back when its grace was over.
+        is_clean: Every thread has come back; else the process should end at once.
+    """
+
+    signal: int | None
+    rolled_back: tuple[str, ...] = ()
+    is_clean: bool = True
+
+
+@dataclass(slots=True)
+class _State:
+    """What the worker knows of one job."""
+
+    wake_at: datetime | None = None
+    at_work: bool = False
+    stuck: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What a look at all jobs found.
+
+    Attributes:
+        everything: Whether it was a poll.
+        read_s: The monotonic clock, just before the database's was read.
+        error: It could not look.
+    """
+
+    everything: bool
+    read_s: float = 0.0
+    at: datetime | None = None
+    due: list[tuple[Job, Known]] = field(default_factory=list)
+    error: BaseException | None = None
+
+
+class _Ticking(Ticking):
+    """Ticks that tell each occurrence at once, and start none after the stop."""
+
+    stopping = False
+    told: Callable[[Ran], None]
+
+    def _start(self, *args: Any, **named: Any) -> Ran | None:
+        if self.stopping:
+            return None
+        ran = super()._start(*args, **named)
+        if ran is not None:
+            self.told(ran)
+        return ran
+
+
+class Worker:
+    """One worker of this process.
+
+    Args:
+        threads: How many jobs run at once.
+        grace: How long a stop waits for what runs.
+        poll: How often the ledger is looked at although nothing is due.
+        told: Called in the thread of `work` for each occurrence that was started.
+    """
+
+    def __init__(
+        self, app: AppBase, *, threads: int, grace: timedelta, poll: timedelta, told: Told | None
+    ) -> None:
+        if not 1 <= threads <= THREADS_MAX:
+            raise UsageError(f"threads={threads!r} is not allowed: give 1 to {THREADS_MAX}")
+        if poll < timedelta(seconds=1):
+            raise UsageError("poll= must be a second at least: due times do not wait for it")
+        require_connections(app, threads)
+        self._app = app
+        # SQLite has one writer: a second thread could only wait for the first one's handler.
+        self._threads = threads if app.database.path is None else 1
+        self._grace_s = max(0.0, grace.total_seconds())
+        self._poll = poll
+        self._told = told
+        attempts, registry = app._attempts, app._registry  # noqa: SLF001 - a part of the App
+        self._registry = registry
+        self._calls = attempts.calls
+        self._ticking = _Ticking(app.database, app.jobs, registry, attempts)
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._ticking.told = self._events.put
+        self._states = {name: _State() for name, job in app.jobs.items() if job.schedule}
+        self._signals: list[int] = []
+        self._clock, self._steps = DatabaseClock(), Steps()
+        self._is_checking = False
+        self._check_at_s = 0.0
+        self._failures = 0
+        self._refused: dict[str, str] = {}
+        self._is_started = False
+
+    def work(self, stop: threading.Event | None = None) -> Stopped:
+        """Work until SIGTERM, Ctrl-C or *stop*.
+
+        Raises:
+            DulyError: The first look at the database found what trying again does not change.
+        """
+        for tasks in (*[self._tasks] * self._threads, self._checks):
+            threading.Thread(target=_serve, args=[tasks], name="duly-worker", daemon=True).start()
+        with self._listening():
+            try:
+                while not self._signals and not (stop is not None and stop.is_set()):
+                    self._look()
+                    self._next_event()
+                return self._stop()
+            finally:
+                self._ticking.stopping = True
+                for tasks in (*[self._tasks] * self._threads, self._checks):
+                    tasks.put(None)
+
+    # Looking
+
+    def _look(self) -> None:
+        """Ask for a check, if one is due."""
+        monotonic_s = time.monotonic()
+        if self._steps.stepped(time.time(), monotonic_s):
+            log.info("clock_stepped")
+            self._check_at_s = monotonic_s
+        if self._is_checking:
+            return
+        everything = monotonic_s >= self._check_at_s
+        now = self._clock.now(monotonic_s)
+        waiting = [s for s in self._states.values() if not s.at_work]
+        due = self._failures == 0 and any(
+            now is not None and s.wake_at is not None and s.wake_at <= now for s in waiting
+        )
+        if everything or due:
+            self._is_checking = True
+            if everything:
+                self._check_at_s = monotonic_s + self._poll.total_seconds()
+            self._checks.put(lambda: self._check(everything))
+
+    def _check(self, everything: bool) -> None:
+        """In the thread of checks: ask the ledger."""
+        try:
+            if everything:
+                self._app._readiness.ensure()  # noqa: SLF001 - a part of the App
+            _, refused = self._registry.register()
+            said = {name: str(error) for name, error in refused.items()}
+            for name in said.keys() - {
+                n for n, text in self._refused.items() if said.get(n) == text
+            }:
+                log.warning("job_refused", extra={"job": name, "error": said[name]})
+            self._refused = said
+            read_s = time.monotonic()
+            at, due = self._ticking.due(None, refused)
+            self._events.put(_Checked(everything, read_s, at, due))
+        except BaseException as error:
+            self._events.put(_Checked(everything, error=error))
+
+    def _next_event(self) -> None:
+        now = self._clock.now(time.monotonic())
+        seconds = 1.0
+        if now is not None and not self._is_checking and self._failures == 0:
+            seconds = sleep_s(now, [s.wake_at for s in self._states.values() if not s.at_work])
+        try:
+            event = self._events.get(timeout=max(0.001, seconds))
+        except Empty:
+            return
+        self._take(event)
+
+    def _take(self, event: Any) -> None:
+        match event:
+            case Ran():
+                if self._told is not None:
+                    self._told(event)
+            case _Checked():
+                self._is_checking = False
+                self._checked(event)
+            case Worked():
+                self._worked(event)
+            case _:
+                pass  # a signal; it only wakes
+
+    def _checked(self, found: _Checked) -> None:
+        if found.at is None:
+            assert found.error is not None
+            self._away(found.error)
+            return
+        if self._failures:
+            log.warning("database_back", extra={"error": "the ledger answers again"})
+        self._failures, self._is_started = 0, True
+        self._clock.learn(found.at, found.read_s)
+        due = {job.name: known for job, known in found.due}
+        for name, state in self._states.items():
+            is_asked = state.wake_at is not None and state.wake_at <= found.at
+            if state.at_work or not (found.everything or is_asked):
+                continue
+            job = self._app.jobs[name]
+            state.wake_at = look_again(Look(found.at, next_due(job, found.at)), self._poll)
+            if name in due and not self._ticking.stopping:
+                state.at_work = True
+                self._tasks.put(self._task(job, due[name], found.at))
+
+    def _away(self, error: BaseException) -> None:
+        """The ledger cannot be asked: wait a little, ever longer, and ask again."""
+        if not self._is_started and not isinstance(error, TransientError):
+            raise error
+        if self._failures == 0:
+            log.warning("database_away", extra={"error": str(error)})
+        delay_s = min(FIRST_BACKOFF_S * 2.0 ** min(self._failures, 10), LONGEST_BACKOFF_S)
+        self._failures += 1
+        self._check_at_s = time.monotonic() + delay_s
+
+    # Working
+
+    def _task(self, job: Job, known: Known, at: datetime) -> Callable[[], None]:
+        def work() -> None:
+            try:
+                done = self._ticking.job(job, known, at)
+            except BaseException as error:
+                self._events.put(Worked(job, at, None, error))
+            else:
+                self._events.put(Worked(job, at, done))
+
+        return work
+
+    def _worked(self, found: Worked) -> None:
+        state = self._states[found.job.name]
+        state.at_work = False
+        look = look_of(found, next_due(found.job, found.at), state.stuck)
+        state.stuck = look.stuck
+        state.wake_at = look_again(look, self._poll)
+        if found.error is not None and not isinstance(found.error, WorkerStopped):
+            log.warning("tick_failed", extra={"job": found.job.name, "error": str(found.error)})
+
+    # Stopping
+
+    def _stop(self) -> Stopped:
+        """Start nothing new, wait for what runs, then end it."""
+        self._ticking.stopping = True
+        until = time.monotonic() + self._grace_s
+        while self._at_work() and len(self._signals) < 2:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                break
+            self._wait(left_s)
+        number = self._signals[0] if self._signals else None
+        if not self._at_work():
+            self._drain()
+            return Stopped(number)
+        with hard_end(number):
+            why = WorkerStopped(number or signal.SIGTERM)
+            ended = self._calls.end_all(why, within_s=INTERRUPT_S)
+            until = time.monotonic() + INTERRUPT_S
+            while self._at_work() and (left_s := until - time.monotonic()) > 0:
+                self._wait(left_s)
+            self._drain()
+        keys = tuple(sorted(call.key for call in ended))
+        return Stopped(number, keys, is_clean=not self._at_work())
+
+    def _at_work(self) -> bool:
+        return any(state.at_work for state in self._states.values())
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._take(self._events.get(timeout=min(1.0, seconds)))
+        except Empty:
+            return
+
+    def _drain(self) -> None:
+        """Tell what was done up to the end."""
+        while not self._events.empty():
+            self._take(self._events.get())
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """In the main thread: a signal stops the worker; one that was ignored stays so."""
+        previous: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for name in _STOPS:
+                number = getattr(signal, name)
+                if signal.getsignal(number) not in {signal.SIG_IGN, None}:
+                    previous[number] = signal.signal(number, self._arrived)
+        try:
+            yield
+        finally:
+            for number, action in previous.items():
+                signal.signal(number, action)
+
+    def _arrived(self, number: int, _frame: Any) -> None:
+        # Neither a lock nor a line: the main thread may be in the middle of either.
+        self._signals.append(number)
+        if len(self._signals) > 2:
+            os._exit(128 + number)
+        self._events.put(None)
+
+
+def _serve(tasks: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task()
