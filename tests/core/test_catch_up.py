@@ -185,6 +185,12 @@ def test_skip_takes_a_bounded_number_at_once_and_leaves_the_rest_to_the_next_tic
     assert list(found.skip) == missing[:2]
     assert (found.run, found.over_limit, found.left) == (missing[-1:], 3, 0)
 
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catch_up, "SKIPPED_MAX", 2)
+        full = planned(missing, made("skip"), limit=0)
+
+    assert (full.run, full.over_limit) == ([], 4)
+
 
 def test_reconcile_runs_the_newest_which_covers_the_older() -> None:
     """Newest first, as every claim of several keys goes."""

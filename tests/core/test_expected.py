@@ -254,8 +254,15 @@ def day(text: str) -> datetime:
             "2026-10-12T12:00",
             [("10-09", "10-10T02:15"), ("10-12", "10-13T01:15")],
         ),
+        # Nor is what the new one would have started alone, before it was in force.
+        (
+            "15 2 * * TUE-SAT",
+            "15 1 * * SUN",
+            "2026-10-11T12:00",
+            [("10-09", "10-10T02:15"), ("10-17", "10-18T01:15")],
+        ),
     ],
-    ids=["later", "earlier", "weekdays"],
+    ids=["later", "earlier", "weekdays", "sundays"],
 )
 def test_edit_within_a_period_starts_it_once(
     old: str, new: str, edit: str, expected: list[tuple[str, str]]

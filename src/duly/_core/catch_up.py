@@ -7,7 +7,7 @@ database, and never puts an occurrence into two lists.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,6 @@ COVERED_MAX: Final = 100_000
 """How many occurrences one reconciling run covers at most: they are rows of one transaction."""
 SKIPPED_MAX: Final = 10_000
 """How many occurrences one tick settles as skipped at most."""
-MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Decision(StrEnum):

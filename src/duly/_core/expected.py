@@ -182,9 +182,7 @@ class _Part:
             return self.floor
         last = newest_due(schedule, _earlier(end))
         if last is None or self.due_time(last) is None:
-            if not self.owed:
-                return self.floor
-            last = self.owed[-1]
+            return self.floor
         if isinstance(schedule, PeriodSchedule):
             return schedule.interval(last)[1]
         return _later(last)
