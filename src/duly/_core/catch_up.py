@@ -7,7 +7,6 @@ database, and never puts an occurrence into two lists.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from duly.errors import NominalTimeInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from duly._core.policies import Policies
 
