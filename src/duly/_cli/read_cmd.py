@@ -6,13 +6,14 @@ change a settled occurrence.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from duly._cli import exits, output
 from duly._cli.settings import Settings, options
-from duly.errors import NominalTimeInvalid, UsageError
+from duly.errors import NominalTimeInvalid, UnknownJob
 
 if TYPE_CHECKING:
     from duly._core.evidence import Explanation, History
@@ -95,8 +96,8 @@ def explain(settings: Settings, *, key: str, limit: int) -> int:
 @click.option(
     "--at",
     metavar="TIME",
-    help="The nominal time: 2026-09-13T00:00:00Z, or, with --app, a date."
-    " [default: the newest due, which needs --app]",
+    help="The nominal time: 2026-09-13T00:00:00Z, or a date in the job's zone."
+    "  [default: the newest due]",
 )
 @click.option("--partition", metavar="TEXT", default="", help="Which part of the work.")
 @click.option("--applied-only", is_flag=True, help="Settled by a policy or a person is not enough.")
@@ -108,7 +109,7 @@ def check(
     """Ask whether an occurrence of JOB is completed.
 
     Exits 0 if it is settled by its effect, its policy or a person; 4 if it is not; 3 if it
-    is torn, so that a person must look.
+    is torn, so that a person must look. Works from --database alone.
     """
     from duly._cli.app_loading import load
 
@@ -127,17 +128,18 @@ def _occurrence(app: App, job: str, at: str | None, partition: str) -> Occurrenc
     from duly._core.instants import parse_instant
     from duly._core.occurrence import Occurrence
 
-    if app.jobs:
-        return app.occurrence(job, at, partition=partition)
-    if at is None:
-        raise UsageError(
-            "the newest due time of a job is in its code: give --app, or --at an instant"
-        )
+    if not app.jobs and at is not None:
+        with suppress(NominalTimeInvalid):  # a date needs the job's zone
+            return Occurrence(job, parse_instant(at, name="--at"), partition)
     try:
-        return Occurrence(job, parse_instant(at, name="--at"), partition)
-    except NominalTimeInvalid as error:
-        raise NominalTimeInvalid(
-            f"{error} (a date needs the schedule, and so --app)", **error.details
+        return app.occurrence(job, at, partition=partition)
+    except UnknownJob as error:
+        if app.jobs:
+            raise
+        raise UnknownJob(
+            f"the ledger holds no schedule of {job!r}: give --app, or --at an instant such as"
+            " 2026-09-13T00:00:00Z",
+            **error.details,
         ) from error
 
 

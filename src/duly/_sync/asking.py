@@ -49,8 +49,8 @@ class Asking(AppBase):
         self,
         job: str,
         *,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
         limit: int = 1000,
     ) -> MissingReport:
         """The occurrences of *job* that are expected, due and not settled, oldest first.
@@ -59,20 +59,17 @@ class Asking(AppBase):
         no definition here.
 
         Args:
-            since, until: A half-open span of nominal times, aware; None for no bound.
+            since, until: A half-open span of nominal times: instants, or dates in the job's
+                zone; None for no bound.
             limit: The most occurrences to list; all are counted.
 
         Raises:
             UnknownJob: Neither the ledger nor this process knows the name.
+            NominalTimeInvalid: A bound is no instant and no date.
         """
         if not 1 <= limit <= LIMIT_MAX:
             raise UsageError(f"limit={limit} is not allowed; give 1 to {LIMIT_MAX}")
-        return self._reporting().missing(
-            job,
-            since=None if since is None else as_utc(since, name="since"),
-            until=None if until is None else as_utc(until, name="until"),
-            limit=limit,
-        )
+        return self._reporting().missing(job, since=since, until=until, limit=limit)
 
     def status(self, *jobs: str, now: datetime | None = None) -> StatusReport:
         """How each job is: its state, what is completed, missing, failing, next due.

@@ -11,13 +11,14 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from duly import zones
 from duly._core import status
 from duly._core.instants import US_MAX, US_MIN, from_us
 from duly._core.job import check_name
 from duly._core.status import JobPlan, JobStatus, MissingReport, PlanReport, StatusReport
 from duly._core.timing import due_time
 from duly._db import expectation, reading
-from duly._sync import outstanding, partitioning, planning, questions, registry
+from duly._sync import outstanding, partitioning, planning, questions, registry, span
 from duly.errors import (
     DefinitionStale,
     DulyError,
@@ -29,7 +30,7 @@ from duly.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from duly._core.job import Job
     from duly._core.revision import Revision
@@ -88,24 +89,26 @@ class Reporting:
         self,
         name: str,
         *,
-        since: datetime | None,
-        until: datetime | None,
+        since: datetime | date | str | None,
+        until: datetime | date | str | None,
         limit: int,
-        now: datetime | None = None,
     ) -> MissingReport:
         """The missing occurrences of one job in a span of nominal times, oldest first."""
         check_name(name)
         with self._database.session() as session:
-            at = now or from_us(session.clock_us())
+            at = from_us(session.clock_us())
             subject = self._subject(session, name)
             known = subject.known
             if known is None:
                 return MissingReport(subject.name, subject.ledger_name, at, 0, ())
-            due_since = None if since is None else outstanding.earliest_due(known, since)
+            zone = zones.load(known.latest.zone)
+            start = None if since is None else span.bound(since, "since", zone)
+            end = None if until is None else span.bound(until, "until", zone)
+            due_since = None if start is None else outstanding.earliest_due(known, start)
             found = outstanding.missing(
                 session, known, now=at, since=due_since, names=_listed(subject.job)
             )
-            found = outstanding.within(found, since, until)
+            found = outstanding.within(found, start, end)
             failed = outstanding.failures(session, known, found)
         rows = islice(outstanding.occurrences(known, found, failed, at), limit)
         total = sum(len(part.nominal_us) for part in found.values())

@@ -54,8 +54,6 @@ log = logging.getLogger("duly.tick")
 WAIT_S = 10.0
 SKIP_WAIT_S = 2.0
 """How long a tick waits for who runs what it would skip; the next tick tries again."""
-SKIP_WAIT_S = 2.0
-"""How long a tick waits for who runs what it would skip; the next tick tries again."""
 COMPLETE_EVERY = 64
 """After how many settled occurrences the ledger is told how far a job is complete."""
 
@@ -83,6 +81,8 @@ class JobTick:
     """What a tick found and did for one job.
 
     Attributes:
+        job: The name for people.
+        ledger_name: The name in keys.
         parts: The plan of each partition with something missing; of "" where there are none.
         skipped: How many occurrences it settled as skipped.
         paused_since: It is paused; nothing was done.
@@ -91,6 +91,7 @@ class JobTick:
     """
 
     job: str
+    ledger_name: str
     parts: dict[str, Plan] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
     skipped: int = 0
@@ -156,7 +157,10 @@ class Ticking:
             done = self.job(job, known, at)
             if done.missing or done.refused:
                 report.jobs.append(done)
-        report.jobs += [JobTick(job, refused=error) for job, error in refused.items()]
+        report.jobs += [
+            JobTick(name, self._jobs[name].ledger_name, refused=error)
+            for name, error in refused.items()
+        ]
         report.jobs += self._paused()
         report.clock_behind = self._clock_behind(at)
         return report
@@ -183,7 +187,7 @@ class Ticking:
 
     def job(self, job: Job, known: Known, at: datetime) -> JobTick:
         """Do for one job what its plan says."""
-        done = JobTick(job.name)
+        done = JobTick(job.name, job.ledger_name)
         try:
             found = self._missing(job, known, at)
         except PartitionsInvalid as error:
@@ -320,7 +324,7 @@ class Ticking:
         with self._database.session() as session:
             paused = expectation.paused_jobs(session)
         return [
-            JobTick(job.name, paused_since=paused[job.ledger_name])
+            JobTick(job.name, job.ledger_name, paused_since=paused[job.ledger_name])
             for job in self._jobs.values()
             if job.ledger_name in paused
         ]
