@@ -1,4 +1,4 @@
-"""`duly history`, `explain`, `check`, `resolve` and `prune`: also without the user's code."""
+"""`duly history`, `explain`, `check`, `waive` and `prune`: also without the user's code."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_torn_key_exits_3_until_a_person_settles_it(bank: Bank, duly: Duly) -> N
     assert duly(*line).code == 3
     assert duly("--app", bank.app, "run", "daily-credit", "--at", DAY).code == 3
 
-    order = ["--database", bank.url, "resolve", KEY, "--as", "waived", "--reason", "it is there"]
+    order = ["--database", bank.url, "waive", KEY, "--reason", "it is there"]
     waived = duly(*order, "--actor", "ann")
     assert (waived.code, waived.out) == (0, f"waived {KEY}  by ann: it is there\n")
     assert duly(*line).code == 0

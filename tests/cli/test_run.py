@@ -143,14 +143,14 @@ def test_early_and_off_schedule_are_asked_for(file_bank: Bank, duly: Duly) -> No
 
 
 def test_correction_of_a_handler_that_fails_exits_1(file_bank: Bank, duly: Duly) -> None:
-    """`resolve --as corrected` runs the handler, so its failure is a handler's too."""
+    """`correct` runs the handler, so its failure is a handler's too."""
     text = (file_bank.folder / f"{file_bank.app[:-4]}.py").read_text()
     assert duly("--app", file_bank.app, "run", "daily-credit", "--at", DAY).code == 0
     (file_bank.folder / "later_jobs.py").write_text(
         text.replace('return {"credited"', 'raise ValueError("later"); return {"credited"')
     )
     key = f"daily-credit:{DAY}"
-    order = ["resolve", key, "--as", "corrected", "--reason", "it was too little"]
+    order = ["correct", key, "--reason", "it was too little"]
     assert duly("--app", "later_jobs:app", *order).code == 1
     done = duly("--app", file_bank.app, *order, "--json")
     assert done.json["key"] == f"{key}#2"

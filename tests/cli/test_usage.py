@@ -226,16 +226,19 @@ def test_key_that_is_not_canonical_is_refused_with_2(file_bank: Bank, duly: Duly
     refused(duly("--database", file_bank.url, "explain", key), 2)
 
 
-def test_resolve_asks_for_a_reason_and_a_settled_key(file_bank: Bank, duly: Duly) -> None:
+def test_waive_and_correct_ask_for_a_reason_and_a_key_that_fits(
+    file_bank: Bank, duly: Duly
+) -> None:
     key = f"daily-credit:{DAY}"
-    line = ["--app", file_bank.app, "resolve", key, "--as", "waived"]
-    refused(duly(*line), 2, "--reason")
-    refused(duly(*line, "--reason", "  "), 2, "empty")
-    refused(duly(*line, "--reason", "why not"), 2, "not settled")
+    waive = ["--app", file_bank.app, "waive", key]
+    correct = ["--app", file_bank.app, "correct", key]
+    for line in (waive, correct):
+        refused(duly(*line), 2, "--reason")
+        refused(duly(*line, "--reason", "  "), 2, "empty")
+    refused(duly(*correct, "--reason", "why not"), 2, "not settled")
     assert duly("--app", file_bank.app, "run", "daily-credit", "--at", DAY).code == 0
-    refused(duly(*line, "--reason", "why not"), 3, "not torn")
-    alone = ["--database", file_bank.url, "resolve", key, "--as", "corrected", "--reason", "x"]
-    refused(duly(*alone), 2, "--app")
+    refused(duly(*waive, "--reason", "why not"), 3, "settled as applied")
+    refused(duly("--database", file_bank.url, "correct", key, "--reason", "x"), 2, "--app")
 
 
 @pytest.mark.parametrize("age", ["", "400", "0d", "99999999d", "yesterday", "2026-01-01", "-3d"])

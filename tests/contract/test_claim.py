@@ -101,7 +101,7 @@ def test_several_claims_in_one_transaction_commit_together(caller_door: ClaimDoo
 def test_correction_cannot_be_claimed(caller_door: ClaimDoor) -> None:
     """A second effect is ordered by a person, never claimed."""
     key = caller_door.bank.occurrence().key
-    with pytest.raises(duly.KeyInvalid, match="resolve"), caller_door.transaction() as connection:
+    with pytest.raises(duly.KeyInvalid, match="correct"), caller_door.transaction() as connection:
         duly.claim(connection, f"{key}#2")
     assert caller_door.bank.settled == []
 

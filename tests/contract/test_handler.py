@@ -101,7 +101,7 @@ def assert_torn(desk: Desk, ended: duly.Result | BaseException, *, landed: int) 
     """The key is held for a person, and no start touches the data again."""
     bank = desk.bank
     assert isinstance(ended, duly.TransactionEnded), ended
-    assert "duly resolve" in str(ended)
+    assert "duly waive" in str(ended)
     assert bank.units == landed
     assert [s.disposition for s in bank.settled] == ["torn"]
     assert bank.outcomes == ["torn"]

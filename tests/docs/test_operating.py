@@ -226,13 +226,13 @@ def test_job_role_of_the_runbook_may_not_prune_nor_waive(roles: Roles) -> None:
     key = duly.Occurrence("tears", when).key
     if roles.owner.startswith("postgresql"):
         with pytest.raises(Exception, match="denied"):
-            app.resolve(key, settle_as="waived", reason="test", actor="test")
+            app.waive(key, reason="test", actor="test")
     with pytest.raises(Exception, match="denied"):
         app.prune(older_than=5 * DAY)
     app.close()
 
 
-def test_operator_role_of_the_runbook_may_resolve_and_prune(roles: Roles) -> None:
+def test_operator_role_of_the_runbook_may_override_and_prune(roles: Roles) -> None:
     job = app_of(roles.job, _tear)
     when = at(10 * DAY)
     key = duly.Occurrence("tears", when).key
@@ -243,9 +243,8 @@ def test_operator_role_of_the_runbook_may_resolve_and_prune(roles: Roles) -> Non
     job.close()
 
     app = app_of(roles.operator)
-    app.resolve(key, settle_as="waived", reason="it is there", actor="ann")
-    corrected = app.resolve(key, settle_as="corrected", reason="it was not", actor="ann")
-    assert corrected is not None
+    app.waive(key, reason="it is there", actor="ann")
+    corrected = app.correct(key, reason="it was not", actor="ann")
     assert corrected.key == f"{key}#2"
     pruned = {job.job: job.occurrences for job in app.prune(older_than=5 * DAY)}
     assert pruned == {"credit": 1, "tears": 2}
@@ -257,7 +256,7 @@ def test_operator_role_of_the_runbook_may_resolve_and_prune(roles: Roles) -> Non
 # ------------------------------------------------------------------------------------ what is said
 
 
-def test_torn_occurrence_is_held_until_it_is_resolved(database: Database) -> None:
+def test_torn_occurrence_is_held_until_it_is_settled(database: Database) -> None:
     """The two ways out, and what each leaves; SQLite lets no handler tear."""
     if database.name == "sqlite":
         app = app_of(database.url, _tear)
@@ -276,15 +275,13 @@ def test_torn_occurrence_is_held_until_it_is_resolved(database: Database) -> Non
         app.run("tears", when)
 
     mended = app_of(database.url)
-    result = mended.resolve(key, settle_as="corrected", reason="not there", actor="ann")
+    result = mended.correct(key, reason="not there", actor="ann")
 
-    assert result is not None
     assert (result.outcome.value, result.key) == ("applied", f"{key}#2")
     settled = mended.explain(key).settled
     assert settled is not None
     assert settled.disposition is duly.Disposition.WAIVED
-    repeated = mended.resolve(key, settle_as="corrected", reason="not there", actor="ann")
-    assert repeated is not None
+    repeated = mended.correct(key, reason="not there", actor="ann")
     assert repeated.outcome is duly.Outcome.DUPLICATE
     app.close()
     mended.close()

@@ -482,9 +482,7 @@ class Stage:
             return self._start_by_tick(wait_s, self.plan.slots if slots is None else slots)
         if self.plan.corrects:
             key = duly.Occurrence(self.plan.job, self.at, self.partition).key
-            result = app.resolve(key, settle_as="corrected", reason="wrong rate", actor="ann")
-            assert result is not None
-            return result
+            return app.correct(key, reason="wrong rate", actor="ann")
         return app.run(
             self.plan.job,
             self.at,

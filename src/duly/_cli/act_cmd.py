@@ -1,6 +1,6 @@
-"""`duly resolve` and `prune`: what a person decides.
+"""`duly prune`: what a person deletes.
 
-Decides nothing itself; it passes on who, what and why.
+Decides nothing itself; it passes on how far.
 """
 
 from __future__ import annotations
@@ -16,57 +16,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duly._core.retention import PrunedJob
-    from duly._sync.refusals import Result
-
-
-@click.command()
-@click.argument("key")
-@click.option(
-    "--as",
-    "settle_as",
-    type=click.Choice(["waived", "corrected"]),
-    required=True,
-    help="waived: its effect is there, or not wanted. corrected: make it now.",
-)
-@click.option(
-    "--reason", type=words.words, metavar="TEXT", required=True, help="Why, for the record."
-)
-@click.option(
-    "--actor", type=words.words, metavar="TEXT", help="Who decides.  [default: USER@HOST]"
-)
-@options()
-@click.pass_obj
-def resolve(settings: Settings, *, key: str, settle_as: str, reason: str, actor: str | None) -> int:
-    """Settle the torn occurrence KEY, or order a correction of a settled one.
-
-    Look at the data first. `--as waived` works from --database alone; `--as corrected`
-    runs the handler again, under the key's next number, and needs --app.
-    """
-    from duly._cli.app_loading import load
-    from duly._core.occurrence import Occurrence
-
-    corrected = settle_as == "corrected"
-    job = Occurrence.parse(key).job
-    app = load(settings, code_for="resolve --as corrected" if corrected else None)
-    from duly._cli.attempt import attempted
-    from duly._cli.run_cmd import name_starter, say_result
-
-    name_starter(app, None)
-    who = actor or words.person()
-
-    def start() -> Result | None:
-        return app.resolve(key, settle_as=settle_as, reason=reason, actor=who)
-
-    result = attempted(app, job, start)
-    if result is not None:
-        say_result(settings, result)
-    elif settings.json:
-        output.say_json({"key": key, "disposition": "waived", "actor": who, "reason": reason})
-    else:
-        output.say(
-            f"{output.styled('waived', 'green')} {key}  by {output.plain(f'{who}: {reason}')}"
-        )
-    return exits.OK
 
 
 @click.command()

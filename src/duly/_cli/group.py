@@ -26,7 +26,8 @@ COMMANDS = {
     "history": ("read_cmd", "What happened to a job, newest first."),
     "explain": ("read_cmd", "All that is known of one key, with a verdict to quote."),
     "check": ("read_cmd", "Ask whether an occurrence is completed: exits 0 or 4."),
-    "resolve": ("act_cmd", "Settle a torn occurrence, or order a correction."),
+    "waive": ("override_cmd", "Settle a missing or torn occurrence without its effect."),
+    "correct": ("override_cmd", "Make a second effect for a settled occurrence."),
     "units": ("units_cmd", "Print what systemd, cron or Kubernetes needs to start a job."),
     "prune": ("act_cmd", "Delete old records; their keys stay refused."),
 }

@@ -190,7 +190,7 @@ def _verdict(
         if torn:
             return (
                 f"{key} is torn: its handler ended duly's transaction, and a person must look"
-                f" (duly resolve '{key}' --as waived|corrected --reason …)"
+                f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"
             )
         why = f" by {settled.actor}" if settled.actor else ""
         why += f": {settled.reason}" if settled.reason else ""

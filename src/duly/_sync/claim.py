@@ -118,8 +118,8 @@ def claim(
         occurrence = Occurrence.parse(occurrence)
     if occurrence.correction != 1:
         raise KeyInvalid(
-            f"{occurrence.key} is a correction, which a person orders: `duly resolve KEY --as"
-            " corrected` on the occurrence before it"
+            f"{occurrence.key} is a correction, which a person orders: `duly correct KEY` on the"
+            " occurrence before it"
         )
     lender = getattr(connection, "lender", None)
     if getattr(lender, "key", None) == occurrence.key:

@@ -1,4 +1,4 @@
-"""What a person does to occurrences and jobs, with a reason: settle, correct, prune.
+"""What a person does to occurrences by hand, with a reason: waive, correct, prune.
 
 It decides nothing about an effect: the key does.
 """
@@ -8,51 +8,102 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from duly._core import ops, retention
+from duly._core import retention
 from duly._core.instants import as_utc, to_us
 from duly._core.job import find
 from duly._core.occurrence import CORRECTION_MAX, Occurrence
-from duly._sync import prune, questions
+from duly._sync import deciding, prune, questions, span, waiving
 from duly._sync.asking import Asking
+from duly._sync.claim import seconds
+from duly._sync.deciding import WAIT_S
 from duly.errors import KeyInvalid, UsageError
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import date, datetime
 
+    from duly._core.job import Job
     from duly._sync.refusals import Result
 
 
 class Overriding(Asking):
     """The overrides."""
 
-    def resolve(self, key: str, *, settle_as: str, reason: str, actor: str) -> Result | None:
-        """Settle a torn occurrence, as a person who looked at the data.
+    def waive(self, key: str, *, reason: str, actor: str, wait: timedelta | float = WAIT_S) -> None:
+        """Settle an occurrence without its effect: one that is missing, or torn.
 
         Args:
-            key: Of the torn occurrence; with `corrected`, of any settled one.
-            settle_as: `waived`: its effect is there, or not wanted. `corrected`: make it, as
-                the correction with the next number; both commit together.
+            key: Of the occurrence. A missing one is any that was due and is not settled.
+            reason: Why; not empty.
+            actor: Who.
+            wait: How long to wait for an attempt at it, a timedelta or seconds.
+
+        Raises:
+            UsageError: An empty reason, or an occurrence that is to come.
+            AlreadySettled: It is settled, and not torn.
+            Expired: It is at or below the horizon.
+            Busy: An attempt at it stayed under way for all of *wait*; nothing was done.
+        """
+        order = deciding.order(reason, actor)
+        named = Occurrence.parse(key)
+        wait_s = seconds(wait)
+        self._readiness.ensure()
+        occurrence = waiving.renamed(self.database, self.jobs, named)
+        waiving.waive(self.database, self._of(occurrence.job), occurrence, order, wait_s=wait_s)
+
+    def waive_missing(
+        self,
+        job: str,
+        *,
+        since: datetime | date | str,
+        until: datetime | date | str,
+        reason: str,
+        actor: str,
+        dry_run: bool = False,
+    ) -> int:
+        """Waive every missing occurrence of a job in a span of nominal times.
+
+        Args:
+            since, until: The span, half-open: instants, or dates in the job's zone.
+            dry_run: Only count them.
+
+        Returns:
+            How many were waived, or would be. One that was settled meanwhile is left as it is.
+
+        Raises:
+            UsageError: An empty reason, an unknown job, a span that ends before it begins.
+            Busy: An attempt at one of them stayed under way; the batches before are done.
+        """
+        order = deciding.order(reason, actor)
+        self._readiness.ensure()
+        name, start, end = self._span(job, since, until)
+        found = waiving.missing_between(self.database, name, start, end)
+        if dry_run:
+            return len(found)
+        return sum(waiving.waive_all(self.database, name, found, order))
+
+    def correct(self, key: str, *, reason: str, actor: str) -> Result:
+        """Make a second effect for a settled occurrence, under the key's next number.
+
+        It is also the way to run one that was skipped, superseded or waived. A torn one becomes
+        waived in its favour; both commit together. Ordered again, it is a duplicate.
+
+        Args:
+            key: Of the settled occurrence.
             reason: Why; not empty.
             actor: Who.
 
-        Returns:
-            The correction's result, or None for `waived`.
-
         Raises:
-            UsageError: An empty reason, an unknown word, a key that is not settled.
-            OperatorError: `waived` for an occurrence that is not torn.
+            UsageError: An empty reason, or a key that is not settled: run that one.
+            Expired: It is at or below the horizon.
+            Exception: The handler's own, as from `run`; nothing was changed.
         """
-        occurrence = Occurrence.parse(key)
-        order = ops.Order(_required(actor, "actor", 200), _required(reason, "reason", 2000))
-        if settle_as not in {"waived", "corrected"}:
-            raise UsageError(f"settle as 'waived' or 'corrected', not {settle_as!r}")
+        order = deciding.order(reason, actor)
+        named = Occurrence.parse(key)
+        if named.correction == CORRECTION_MAX:
+            raise KeyInvalid(f"{key} has no next correction: its number is the highest that fits")
         self._readiness.ensure()
-        if settle_as == "waived":
-            questions.waive(self.database, occurrence, order)
-            return None
-        job = find({each.ledger_name: each for each in self.jobs.values()}, occurrence.job)
-        if occurrence.correction == CORRECTION_MAX:
-            raise KeyInvalid(f"{key} has no next correction")
+        occurrence = waiving.renamed(self.database, self.jobs, named)
+        job = self._of(occurrence.job) or find(self.jobs, named.job)
         questions.require_settled(self.database, occurrence)
         return self._starting.correct(job, occurrence, order)
 
@@ -80,10 +131,17 @@ class Overriding(Asking):
             protocol = retention.prune(bound, clock_is_right=clock_is_right)
         return prune.drive(self.database, self._attempts.evidence, protocol, self._probe)
 
+    def _of(self, ledger_name: str) -> Job | None:
+        """The job of that name in keys, if this process defines it."""
+        return next((job for job in self.jobs.values() if job.ledger_name == ledger_name), None)
 
-def _required(text: object, name: str, most: int) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"the {name} is required: say it in a few words")
-    if len(text.strip()) > most:
-        raise UsageError(f"the {name} has {len(text.strip())} characters, and at most {most} fit")
-    return text.strip()
+    def _span(
+        self, job: str, since: datetime | date | str, until: datetime | date | str
+    ) -> tuple[str, datetime, datetime]:
+        """A job's name in keys, and a span of its nominal times."""
+        with self.database.session() as session:
+            name = waiving.ledger_name(session, self.jobs, job)
+            defined = self._of(name)
+            zone = defined.zone if defined is not None else span.zone_of(session, name)
+        start, end = span.read(since, until, zone=zone)
+        return name, start, end

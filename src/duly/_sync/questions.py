@@ -1,4 +1,4 @@
-"""Reads for an App: the clock, histories, explanations; and a person's waiver.
+"""Reads for an App: the clock, histories, explanations, how a key is settled.
 
 Each opens one short transaction of its own. It decides nothing about an attempt.
 """
@@ -10,20 +10,18 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from duly._core.evidence import Explanation, History, Running, explain
-from duly._core.instants import from_us
+from duly._core.instants import format_instant, from_us
 from duly._core.job import check_name
 from duly._core.occurrence import Occurrence
 from duly._db import reading
 from duly._db.sessions.base import Session, key_params
-from duly._sync.process import new_attempt_id
-from duly.errors import AlreadySettled, UnknownJob, UsageError
+from duly.errors import Expired, UnknownJob, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from duly._core.job import Job
-    from duly._core.ops import Order
     from duly._core.states import Disposition
     from duly._db.connect import Database
     from duly._sync.evidence import Evidence
@@ -104,59 +102,36 @@ def explanation(
         )
 
 
-def waive(database: Database, occurrence: Occurrence, order: Order) -> None:
-    """Settle a torn occurrence as waived, with the audit of who and why.
-
-    Raises:
-        UsageError: Nothing is recorded under the key.
-        AlreadySettled: It is settled, and not torn.
-    """
-    with database.session() as session:
-        session.begin(10.0)
-        if session.waive(occurrence, actor=order.actor, reason=order.reason):
-            session.audit(
-                occurrence,
-                new_attempt_id(),
-                action="waive",
-                actor=order.actor,
-                reason=order.reason,
-            )
-            session.commit(10.0)
-            return
-        standing = session.read_standing(occurrence)
-    if standing is None:
-        raise _unsettled(occurrence)
-    raise AlreadySettled(
-        f"{occurrence.key} is settled as {standing.disposition}, not torn: there is nothing to"
-        " waive",
-        key=occurrence.key,
-        disposition=standing.disposition.value,
-    )
-
-
 def require_settled(database: Database, occurrence: Occurrence) -> Disposition:
     """How the occurrence is settled.
 
     Raises:
         UsageError: It is not: run it instead of correcting it.
+        Expired: Its record may have been pruned.
     """
     with database.session() as session:
         standing = session.read_standing(occurrence)
-    if standing is None:
-        raise _unsettled(occurrence)
-    return standing.disposition
+        horizon_us = session.read_horizon(occurrence.job)
+    if standing is not None:
+        return standing.disposition
+    if horizon_us is not None and occurrence.nominal_us <= horizon_us:
+        horizon = format_instant(from_us(horizon_us))
+        raise Expired(
+            f"{occurrence.key} is at or below the horizon of its job ({horizon}): its record may"
+            " have been pruned, so it is not known what a correction would correct; order what is"
+            " still needed under a later nominal time",
+            key=occurrence.key,
+            horizon=horizon,
+        )
+    raise UsageError(
+        f"{occurrence.key} is not settled, so there is nothing to correct: run it"
+        f" (`duly explain '{occurrence.key}'` shows what is recorded)"
+    )
 
 
 def holders(session: Session, evidence: Evidence, occurrence: Occurrence) -> tuple[Running, ...]:
     """Attempts under way at one key."""
     return _running(evidence.holders(session, occurrence))
-
-
-def _unsettled(occurrence: Occurrence) -> UsageError:
-    return UsageError(
-        f"{occurrence.key} is not settled, so there is nothing to resolve: run it"
-        f" (`duly explain '{occurrence.key}'` shows what is recorded)"
-    )
 
 
 def _running(markers: Iterable[Marker]) -> tuple[Running, ...]:

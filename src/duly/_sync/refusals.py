@@ -121,11 +121,11 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
     reason = f" ({standing.reason})" if standing.reason else ""
     if standing.disposition is Disposition.TORN:
         step = (
-            f"look at the data, then `duly resolve '{key}' --as waived --reason …` if its effect"
-            " is there or not wanted, or `--as corrected --reason …` to make it"
+            f"look at the data, then `duly waive '{key}' --reason …` if its effect is there or not"
+            f" wanted, or `duly correct '{key}' --reason …` to make it"
         )
     else:
-        step = f"if its effect is needed, `duly resolve '{key}' --as corrected --reason …`"
+        step = f"if its effect is needed, `duly correct '{key}' --reason …`"
     return AlreadySettled(
         f"{key} is already settled as {standing.disposition}{reason}: {step}",
         key=key,
@@ -175,9 +175,9 @@ def _torn(key: str, report: ops.Report) -> DulyError:
     why = f" (and then it failed: {report.error})" if report.error is not None else ""
     error = TransactionEnded(
         f"{key}: the handler ended duly's transaction{why}, so its effect may have landed without"
-        f" its completion; the key is held as torn: look at the data, then `duly resolve '{key}'"
-        " --as waived --reason …` if the effect is there or not wanted, or `--as corrected"
-        " --reason …` to make it; and take the COMMIT, ROLLBACK or DDL out of the handler",
+        f" its completion; the key is held as torn: look at the data, then `duly waive '{key}'"
+        f" --reason …` if the effect is there or not wanted, or `duly correct '{key}' --reason …`"
+        " to make it; and take the COMMIT, ROLLBACK or DDL out of the handler",
         key=key,
     )
     error.__cause__ = report.error

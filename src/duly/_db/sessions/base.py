@@ -206,6 +206,20 @@ class Session(ABC):
         params = {**key_params(occurrence), "actor": actor, "reason": reason}
         return bool(self.change("waive_torn", params) or self.change("waive_unsealed", params))
 
+    def waive_free(self, occurrence: Occurrence, wait: float, *, actor: str, reason: str) -> bool:
+        """Settle a free key as waived, waiting for a rival; False if it is settled."""
+        params = {**key_params(occurrence), **self.bounds(wait), "actor": actor, "reason": reason}
+        try:
+            return self.change("waive_free", params) == 1
+        except Exception as error:
+            if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                raise
+            return False
+
+    def lock_job(self, job: str, wait: float) -> None:
+        """Take the job's row, so that two decisions about the job come one after the other."""
+        self.change("lock_job", {"job": job, **self.bounds(wait)})
+
     def audit(
         self, occurrence: Occurrence, audit_id: UUID, *, action: str, actor: str, reason: str
     ) -> None:

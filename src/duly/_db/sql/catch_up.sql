@@ -72,6 +72,9 @@ VALUES (:job, :paused_us, :included)
 UPDATE duly_pause SET resumed_us = :resumed_us, included = :included
 WHERE job = :job AND resumed_us IS NULL
 
+-- name: lock_job
+UPDATE duly_job SET name = name WHERE name = :job
+
 -- Slots: how many occurrences of one job run at once. A row's lock is the slot.
 
 -- name: list_slots
@@ -126,6 +129,13 @@ SELECT :job, each.value, :partition_key, 1, :disposition, {now}, :reason, :actor
 FROM json_each(:nominal_times) AS each
 WHERE true
 ORDER BY each.value DESC
+ON CONFLICT DO NOTHING
+
+-- name: waive_free
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
+VALUES
+    (:job, :nominal_us, :partition_key, 1, 'waived', {now}, :reason, :actor)
 ON CONFLICT DO NOTHING
 
 -- name: cover

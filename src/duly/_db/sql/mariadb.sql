@@ -131,6 +131,20 @@ ORDER BY each_time.value DESC
 ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job
 RETURNING recorded_us
 
+-- name: waive_free
+-- differs: the wait's bound is the statement's, and 1062 is the answer "held": where the driver
+-- counts found rows, an upsert that changes nothing counts as one.
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
+VALUES
+    (:job, :nominal_us, :partition_key, 1, 'waived', {now}, :reason, :actor)
+
+-- name: lock_job
+-- differs: the bound of the wait is the statement's.
+SET STATEMENT innodb_lock_wait_timeout = :wait_s FOR
+UPDATE duly_job SET name = name WHERE name = :job
+
 -- name: cover
 -- differs: no RETURNING that leaves held keys out; `covered` reads what became ours.
 INSERT INTO duly_occurrence

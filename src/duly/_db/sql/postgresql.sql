@@ -141,6 +141,22 @@ ORDER BY CAST(each.value AS BIGINT) DESC
 ON CONFLICT DO NOTHING
 RETURNING nominal_us
 
+-- name: waive_free
+-- differs: the wait's bound is set inside the statement.
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
+INSERT INTO duly_occurrence
+    (job, nominal_us, partition_key, correction, disposition, recorded_us, reason, actor)
+SELECT :job, :nominal_us, :partition_key, 1, 'waived', {now}, :reason, :actor
+FROM bound
+ON CONFLICT DO NOTHING
+
+-- name: lock_job
+-- differs: the wait's bound is set inside the statement.
+WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)
+UPDATE duly_job SET name = name
+FROM bound
+WHERE name = :job
+
 -- name: settle
 -- differs: json_each is another function here; newest first, as above; the wait is bounded.
 WITH bound AS MATERIALIZED (SELECT set_config('lock_timeout', :wait_ms, true) AS wait)

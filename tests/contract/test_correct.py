@@ -1,4 +1,4 @@
-"""A person settles what duly holds: waived, or corrected by a second effect with its own key."""
+"""A person orders a second effect for a settled occurrence: it has its own key."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
-from tests.contract.bank import OLD, UNITS, execute
+from tests.contract.bank import OLD, UNITS, execute, recent
 
 if TYPE_CHECKING:
     from tests.contract.bank import Bank
 
-ORDER: dict[str, str] = {"reason": "looked at the statement", "actor": "ann"}
+ORDER: Any = {"reason": "looked at the statement", "actor": "ann"}
 
 
 def tear(bank: Bank) -> duly.App:
@@ -39,34 +39,14 @@ def tear(bank: Bank) -> duly.App:
     return bank.define(app)
 
 
-def test_torn_occurrence_may_be_waived(bank: Bank) -> None:
-    """A person who saw the effect settles the key, with who and why; nothing runs again."""
-    app = tear(bank)
-    before = bank.units
-    key = bank.occurrence().key
-
-    assert app.resolve(key, settle_as="waived", **ORDER) is None
-
-    (settled,) = bank.settled
-    assert (settled.disposition, settled.actor, settled.reason) == (
-        "waived", "ann", "looked at the statement",
-    )  # fmt: skip
-    (entry,) = app.explain(key).audit
-    assert (entry.action, entry.actor, entry.reason) == ("waive", "ann", "looked at the statement")
-    with pytest.raises(duly.AlreadySettled, match="waived"):
-        app.run(bank.job, OLD)
-    assert bank.units == before
-
-
 def test_torn_occurrence_may_be_corrected(bank: Bank) -> None:
     """The effect is made under KEY#2, and the torn key is waived in its favour."""
     app = tear(bank)
     before = bank.units
     key = bank.occurrence().key
 
-    result = app.resolve(key, settle_as="corrected", **ORDER)
+    result = app.correct(key, **ORDER)
 
-    assert result is not None
     assert (result.outcome, result.key) == (duly.Outcome.APPLIED, f"{key}#2")
     assert bank.units == before + UNITS
     assert [(s.correction, s.disposition) for s in bank.settled] == [(1, "waived"), (2, "applied")]
@@ -80,12 +60,10 @@ def test_correction_ordered_again_is_a_duplicate(bank: Bank) -> None:
     app = tear(bank)
     before = bank.units
     key = bank.occurrence().key
-    first = app.resolve(key, settle_as="corrected", **ORDER)
+    first = app.correct(key, **ORDER)
 
-    again = app.resolve(key, settle_as="corrected", **ORDER)
+    again = app.correct(key, **ORDER)
 
-    assert first is not None
-    assert again is not None
     assert again.outcome is duly.Outcome.DUPLICATE
     assert again.attempt_id == first.attempt_id
     assert bank.units == before + UNITS
@@ -104,24 +82,11 @@ def test_correction_that_fails_changes_nothing(bank: Bank) -> None:
 
     bank.define(app, fail)
     with pytest.raises(ValueError, match="not today"):
-        app.resolve(bank.occurrence().key, settle_as="corrected", **ORDER)
+        app.correct(bank.occurrence().key, **ORDER)
 
     assert [s.disposition for s in bank.settled] == ["torn"]
     assert bank.units == before
     assert app.explain(f"{bank.occurrence().key}#2").audit == ()
-
-
-def test_waiver_of_what_is_not_torn_is_refused(bank: Bank) -> None:
-    """Only a torn key is waived: an applied one has its effect, an open one may run."""
-    app = bank.define(bank.app())
-    with pytest.raises(duly.UsageError, match="not settled"):
-        app.resolve(bank.occurrence().key, settle_as="waived", **ORDER)
-    app.run(bank.job, OLD)
-
-    with pytest.raises(duly.AlreadySettled, match="applied"):
-        app.resolve(bank.occurrence().key, settle_as="waived", **ORDER)
-
-    assert [s.disposition for s in bank.settled] == ["applied"]
 
 
 @pytest.mark.parametrize("disposition", ["applied", "skipped", "superseded", "waived"])
@@ -134,9 +99,8 @@ def test_settled_occurrence_may_be_corrected(bank: Bank, disposition: str) -> No
         bank.settle(disposition)
     first, before = bank.settled, bank.units
 
-    result = app.resolve(bank.occurrence().key, settle_as="corrected", **ORDER)
+    result = app.correct(bank.occurrence().key, **ORDER)
 
-    assert result is not None
     assert result.key == f"{bank.occurrence().key}#2"
     assert bank.units == before + UNITS
     assert bank.settled[:1] == first
@@ -148,11 +112,10 @@ def test_third_effect_is_ordered_by_naming_the_second(bank: Bank) -> None:
     app = bank.define(bank.app())
     app.run(bank.job, OLD)
     key = bank.occurrence().key
-    app.resolve(key, settle_as="corrected", **ORDER)
+    app.correct(key, **ORDER)
 
-    third = app.resolve(f"{key}#2", settle_as="corrected", **ORDER)
+    third = app.correct(f"{key}#2", **ORDER)
 
-    assert third is not None
     assert (third.key, third.outcome) == (f"{key}#3", duly.Outcome.APPLIED)
     assert bank.units == 3 * UNITS
 
@@ -163,17 +126,46 @@ def test_correction_of_what_is_not_settled_is_refused(bank: Bank) -> None:
     key = bank.occurrence().key
     for named in (key, f"{key}#2"):
         with pytest.raises(duly.UsageError, match="not settled"):
-            app.resolve(named, settle_as="corrected", **ORDER)
+            app.correct(named, **ORDER)
     assert (bank.units, bank.settled) == (0, [])
 
 
-@pytest.mark.parametrize(
-    "change", [{"reason": ""}, {"reason": "  "}, {"actor": ""}, {"settle_as": "applied"}]
-)
+def test_correction_of_a_pruned_occurrence_is_refused(bank: Bank) -> None:
+    """Nobody knows any more how it was settled."""
+    app = bank.define(bank.app())
+    app.run(bank.job, OLD)
+    app.run(bank.job, recent())
+    app.prune(older_than=OLD)
+
+    with pytest.raises(duly.Expired, match="horizon"):
+        app.correct(bank.occurrence().key, **ORDER)
+
+    assert bank.units == 2 * UNITS
+
+
+@pytest.mark.parametrize("change", [{"reason": ""}, {"reason": "  "}, {"actor": ""}])
 def test_order_without_who_or_why_is_refused(bank: Bank, change: dict[str, str]) -> None:
-    """A person who overrides says who and why; no other ending can be ordered."""
-    app = tear(bank)
-    order: dict[str, Any] = {"settle_as": "waived", **ORDER, **change}
-    with pytest.raises(duly.UsageError):
-        app.resolve(bank.occurrence().key, **order)
-    assert [s.disposition for s in bank.settled] == ["torn"]
+    """A person who overrides says who and why."""
+    app = bank.define(bank.app())
+    app.run(bank.job, OLD)
+    with pytest.raises(duly.UsageError, match="in a few words"):
+        app.correct(bank.occurrence().key, **{**ORDER, **change})
+    assert bank.units == UNITS
+
+
+@pytest.mark.parametrize("named", ["now", "once", "first"])
+def test_key_may_bear_any_name_that_the_job_has_or_had(bank: Bank, named: str) -> None:
+    """The ledger keeps the first name, and each of the others means it."""
+    app = bank.app()
+    names = {"now": f"{bank.job}-now", "once": f"{bank.job}-once", "first": bank.job}
+
+    @app.job(names["now"], formerly=[names["first"], names["once"]])
+    def credit(run: duly.Run) -> None:
+        run.execute(bank.credit())
+
+    app.run(names["now"], OLD)
+
+    result = app.correct(duly.Occurrence(names[named], OLD).key, **ORDER)
+
+    assert result.key == f"{bank.occurrence().key}#2"
+    assert bank.units == 2 * UNITS

@@ -1,0 +1,122 @@
+"""`duly waive`, `correct`: what a person decides about occurrences, with a reason.
+
+Decides nothing itself; it passes on who, what and why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duly._cli import exits, output, words
+from duly._cli.settings import Settings, options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duly._sync.refusals import Result
+
+
+def _said(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every override takes: why, and who."""
+    actor = click.option(
+        "--actor", type=words.words, metavar="TEXT", help="Who decides.  [default: USER@HOST]"
+    )
+    reason = click.option(
+        "--reason", type=words.words, metavar="TEXT", required=True, help="Why, for the record."
+    )
+    return reason(actor(command))
+
+
+@click.command()
+@click.argument("key")
+@_said
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Waive every missing occurrence of the job KEY from this nominal time, or date, on.",
+)
+@click.option("--until", metavar="TIME", help="With --since: up to this one, without it.")
+@click.option("--dry-run", is_flag=True, help="With --since: count them, and waive none.")
+@options()
+@click.pass_obj
+def waive(
+    settings: Settings,
+    *,
+    key: str,
+    reason: str,
+    actor: str | None,
+    since: str | None,
+    until: str | None,
+    dry_run: bool,
+) -> int:
+    """Settle the occurrence KEY without its effect: a missing one, or a torn one.
+
+    Look at the data first. With --since and --until, KEY is the name of a job, and all of its
+    missing occurrences between them are waived. Works from --database alone.
+    """
+    from duly._cli.app_loading import load
+
+    who = actor or words.person()
+    if (since is None) != (until is None):
+        raise click.UsageError("--since and --until belong together: give both, or a KEY alone")
+    if since is None and dry_run:
+        raise click.UsageError("--dry-run counts a span: give --since and --until")
+    app = load(settings)
+    if since is None or until is None:
+        app.waive(key, reason=reason, actor=who)
+        if settings.json:
+            output.say_json({"key": key, "disposition": "waived", "actor": who, "reason": reason})
+        else:
+            output.say(f"{output.styled('waived', 'green')} {key}  by {_plain(who, reason)}")
+        return exits.OK
+    count = app.waive_missing(
+        key, since=since, until=until, reason=reason, actor=who, dry_run=dry_run
+    )
+    if settings.json:
+        counted = {"waived": 0 if dry_run else count, "would_be_waived": count if dry_run else None}
+        output.say_json({"job": key, **counted, "actor": who, "reason": reason})
+    elif dry_run:
+        output.say(f"would waive {count} missing of {key}; nothing was done")
+    else:
+        word = output.styled("waived", "green")
+        output.say(f"{word} {count} missing of {key}  by {_plain(who, reason)}")
+    return exits.OK
+
+
+@click.command()
+@click.argument("key")
+@_said
+@options()
+@click.pass_obj
+def correct(settings: Settings, *, key: str, reason: str, actor: str | None) -> int:
+    """Make a second effect for the settled occurrence KEY, under the key's next number.
+
+    It runs the handler with the job's own payload. It is also the way to run an occurrence that
+    was skipped, superseded or waived, and the way out of a torn one whose effect is not there.
+    Ordered again, it is a duplicate.
+    """
+    from duly._cli.app_loading import load
+    from duly._core.occurrence import Occurrence
+
+    job = Occurrence.parse(key).job
+    app = load(settings, code_for="correct")
+    from duly._cli.attempt import attempted
+    from duly._cli.run_cmd import name_starter, say_result
+
+    name_starter(app, None)
+    who = actor or words.person()
+    names = {name: each.name for each in app.jobs.values() for name in (*each.formerly, each.name)}
+
+    def start() -> Result:
+        return app.correct(key, reason=reason, actor=who)
+
+    result = attempted(app, names.get(job, job), start)
+    assert result is not None
+    say_result(settings, result)
+    return exits.OK
+
+
+def _plain(who: str, reason: str) -> str:
+    return output.plain(f"{who}: {reason}")

@@ -1,0 +1,85 @@
+"""What a person decides, as one transaction: done whole, or not at all, within a bounded wait.
+
+Decides only that contention is tried again until the wait is over. It never looks at what is
+decided.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from duly._core import ops
+from duly._core.wording import shown
+from duly._db.dialects import ErrorKind
+from duly._db.translate import first_line
+from duly.errors import Busy, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
+
+WAIT_S = 10.0
+PAUSE_S = 0.02
+REASON_MAX, ACTOR_MAX = 2000, 200
+
+Value = TypeVar("Value")
+
+
+def order(reason: object, actor: object) -> ops.Order:
+    """Who decides, and why.
+
+    Raises:
+        UsageError: One of them is empty or too long.
+    """
+    return ops.Order(_required(actor, "actor", ACTOR_MAX), _required(reason, "reason", REASON_MAX))
+
+
+def decided(
+    database: Database,
+    work: Callable[[Session, float], Value],
+    *,
+    about: str,
+    wait_s: float = WAIT_S,
+) -> Value:
+    """Do *work* in one transaction and commit it.
+
+    Args:
+        work: Gets the session and how long its statements may wait, in seconds. What it
+            raises of duly's own rolls everything back and goes out.
+        about: What `busy` is about: a key or a job.
+
+    Raises:
+        Busy: The database was contended for all of *wait_s*; nothing was done.
+        ConnectionLost, AccessDenied, …: The database's refusals, translated.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        left = max(deadline - time.monotonic(), PAUSE_S)
+        with database.session() as session:
+            try:
+                session.begin(left)
+                found = work(session, left)
+                session.commit(WAIT_S)
+                return found
+            except Exception as error:
+                if session.classify(error) is not ErrorKind.CONTENTION:
+                    raise
+                session.rollback()
+                if time.monotonic() >= deadline:
+                    raise Busy(
+                        f"{about} stayed busy for all of the wait ({first_line(error)}): somebody"
+                        " else works on it, and nothing was decided; try again",
+                        key=about,
+                    ) from error
+        time.sleep(PAUSE_S)
+
+
+def _required(text: object, name: str, most: int) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"the {name} is {shown(text)}; say it in a few words, for the record")
+    if len(text.strip()) > most:
+        raise UsageError(f"the {name} has {len(text.strip())} characters, and at most {most} fit")
+    return text.strip()
