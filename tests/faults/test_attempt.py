@@ -155,8 +155,10 @@ def _check_stopped(cell: Cell, ended: object, facts: Facts, before: Facts) -> No
     )
     # A stop while a commit's fate is sought records nothing: it might be applied after all.
     is_settling = cell.place < cell.plan.settled
-    # A start that found no slot was none.
-    is_none = cell.plan.name == "no-slot" and cell.op == "Rollback" and cell.moment == "after"
+    # A start that found no slot was none; a signal is held until that is known.
+    is_none = cell.plan.name == "no-slot" and (
+        cell.kind == "sigint" or (cell.op == "Rollback" and cell.moment == "after")
+    )
     if not facts.effects and not facts.disposition and not is_settling and not is_none:
         assert facts.attempts
 

@@ -7,9 +7,11 @@ time, so that what is due does not depend on when the test runs.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +44,25 @@ class Beats:
         """The last *count* that are due, so that each is younger than any prune reaches."""
         return cls(recent(count + 2), count)
 
+    @classmethod
+    def told(cls, text: str) -> Beats:
+        """What `tell` told another process."""
+        first, count = text.split()
+        return cls(datetime.fromisoformat(first), int(count))
+
+    def tell(self) -> str:
+        return f"{self.first.isoformat()} {self.count}"
+
+    @staticmethod
+    def policies(told: dict[str, Any]) -> dict[str, Any]:
+        """The policies among what a process was told."""
+        found: dict[str, Any] = {
+            name: told[name] for name in ("catch_up", "max_running") if name in told
+        }
+        if told.get("catch_up") == "skip":
+            found["skip_after"] = timedelta(minutes=told["skip_minutes"])
+        return found
+
     @property
     def times(self) -> list[datetime]:
         return [self.first + number * MINUTE for number in range(self.count)]
@@ -64,6 +85,29 @@ class Beats:
         app.job(BEAT, **settings)(handler)
         app.register()
         return app
+
+
+def timed(run: duly.Run) -> None:
+    """An effect that says from when until when it was made; of the whole machine's clock."""
+    began = time.monotonic_ns()
+    credit(run)
+    time.sleep(0.003)  # long enough for another to begin meanwhile, if it were let
+    run.execute(
+        "INSERT INTO span (began, ended) VALUES (:began, :ended)",
+        {"began": began, "ended": time.monotonic_ns()},
+    )
+
+
+def found_spans(bank: Bank) -> None:
+    """Make the table of `timed`."""
+    bank.change("CREATE TABLE span (began BIGINT NOT NULL, ended BIGINT NOT NULL)")
+
+
+def most_at_once(bank: Bank) -> int:
+    """How many handlers were at work at the same moment, at most."""
+    rows = bank.rows("SELECT began, ended FROM span")
+    moments = sorted([(int(b), 1) for b, _ in rows] + [(int(e), -1) for _, e in rows])
+    return max(accumulate(step for _, step in moments))
 
 
 def settled(bank: Bank, job: str = BEAT) -> dict[str, str]:

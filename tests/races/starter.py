@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import duly
 from tests.races.bank import JOB, Bank, Caller, credit
+from tests.races.beats import Beats, outcomes, problems, timed
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
@@ -174,11 +175,27 @@ def _hold(bank: Bank, told: dict[str, Any]) -> Counter[str]:
     return Counter([_run(app, told["keys"][0])])
 
 
+def _tick(bank: Bank, told: dict[str, Any]) -> Counter[str]:
+    """Each thread ticks with an App of its own until nothing is missing."""
+    beats = Beats.told(told["beats"])
+    apps = [beats.app(bank, timed, **beats.policies(told)) for _ in range(told["threads"])]
+
+    def work() -> list[str]:
+        app, found = apps.pop(), []
+        while (report := app.tick(beats.now)).jobs:
+            found += outcomes(report)
+            found += [f"{type(error).__name__}: {error}" for error in problems(report)]
+        return found
+
+    return _in_threads(told["threads"], work)
+
+
 KINDS: dict[str, Callable[[Bank, dict[str, Any]], Counter[str]]] = {
     "own": _own,
     "caller": _caller,
     "forked": _forked,
     "hold": _hold,
+    "tick": _tick,
 }
 
 

@@ -34,7 +34,7 @@ class Book:
         credit(run)
 
 
-def _wait_until_behind(bank: Bank, *futures: Future[object], stops: Stops | None = None) -> None:
+def _wait_until_behind(bank: Bank, *futures: Future[Any], stops: Stops | None = None) -> None:
     """Until one more transaction waits for another; on SQLite, until it asks for the lock."""
     if bank.name != "sqlite":
         LockWatch(bank).wait_until_waiting(1, *futures)

@@ -76,6 +76,8 @@ def revisions(session: Session, job: str) -> list[Revision]:
 def add_revision(session: Session, revision: Revision, recorded_by: str) -> None:
     """Write a revision, and the slots that its policies allow."""
     session.change("add_job", {"job": revision.job})
+    # A tick that marks the job complete is before all of this, or after it and sees it.
+    session.lock_job(revision.job, 10.0)
     session.change(
         "add_revision",
         {
@@ -96,7 +98,11 @@ def add_revision(session: Session, revision: Revision, recorded_by: str) -> None
     )
     # The first expects nothing of the past. What a later one expects is to be looked at, whatever
     # was found complete before.
-    before = {"job": revision.job, "complete_us": to_us(revision.effective_at) - 1}
+    before = {
+        "job": revision.job,
+        "complete_us": to_us(revision.effective_at) - 1,
+        "revision": revision.number,
+    }
     session.change("mark_complete" if revision.number == 1 else "unmark_complete", before)
     held = {int(row[0]) for row in session.run("list_slots", {"job": revision.job})}
     for slot in range(1, revision.policies.max_running + 1):

@@ -54,6 +54,8 @@ log = logging.getLogger("duly.tick")
 WAIT_S = 10.0
 SKIP_WAIT_S = 2.0
 """How long a tick waits for who runs what it would skip; the next tick tries again."""
+MARK_WAIT_S = 2.0
+"""How long a tick waits to save the next one some work."""
 COMPLETE_EVERY = 64
 """After how many settled occurrences the ledger is told how far a job is complete."""
 
@@ -314,11 +316,20 @@ class Ticking:
             return
         newest = from_us(newest_us)
         due_at = known.expected.due_time(newest) or newest
-        params = {"job": known.job, "complete_us": to_us(min(due_at, at))}
-        with self._database.session() as session:
-            session.begin(WAIT_S)
-            session.change("mark_complete", params)
-            session.commit(WAIT_S)
+        params = {
+            "job": known.job,
+            "complete_us": to_us(min(due_at, at)),
+            "revision": known.latest.number,
+        }
+        try:
+            with self._database.session() as session:
+                session.begin(MARK_WAIT_S)
+                # Before the statement that looks: a revision that is being written is waited for.
+                session.lock_job(known.job, MARK_WAIT_S)
+                session.change("mark_complete", params)
+                session.commit(WAIT_S)
+        except Busy as error:
+            log.info("mark_put_off", extra={"job": known.job, "error": str(error)})
 
     def _paused(self) -> list[JobTick]:
         with self._database.session() as session:

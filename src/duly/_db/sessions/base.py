@@ -156,11 +156,14 @@ class Session(ABC):
         Raises:
             InvariantBroken: The job has no slots: nothing registered it.
         """
-        if self.run("take_slot", {"job": job, "slots": slots}):
+        if self._lock_slot(job, slots):
             return True
         if not self.run("list_slots", {"job": job}):
             raise InvariantBroken(f"duly_slot has no row of {job}: run `duly init` again")
         return False
+
+    def _lock_slot(self, job: str, slots: int) -> bool:
+        return bool(self.run("take_slot", {"job": job, "slots": slots}))
 
     def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
         """Insert *nominal_times*, newest first, as superseded; returns those that became ours."""

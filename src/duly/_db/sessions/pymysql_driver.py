@@ -81,6 +81,12 @@ class PyMysqlSession(Session):
             sql_mode=sql_mode,
         )
 
+    def _lock_slot(self, job: str, slots: int) -> bool:
+        # One by one: a range would lock the gap before it too, in which the slots of a job that
+        # is registered meanwhile have their place.
+        each = ({"job": job, "slot": slot} for slot in range(1, slots + 1))
+        return any(self.run("take_slot", slot) for slot in each)
+
     def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
         super().cover(claim, nominal_times, reason)
         return [int(row[0]) for row in self.run("covered", claim)]

@@ -45,6 +45,8 @@ UPDATE duly_job SET shown_name = :shown_name WHERE name = :job
 -- name: mark_complete
 UPDATE duly_job SET complete_us = :complete_us
 WHERE name = :job AND (complete_us IS NULL OR complete_us < :complete_us)
+  AND NOT EXISTS (
+    SELECT 1 FROM duly_job_revision AS r WHERE r.job = :job AND r.revision > :revision)
 
 -- name: unmark_complete
 UPDATE duly_job SET complete_us = :complete_us

@@ -165,9 +165,7 @@ ORDER BY nominal_us DESC
 -- name: take_slot
 -- differs: where there are many writers, a row's lock is the slot.
 SELECT slot FROM duly_slot
-WHERE job = :job AND slot <= :slots
-ORDER BY slot
-LIMIT 1
+WHERE job = :job AND slot = :slot
 FOR UPDATE SKIP LOCKED
 
 -- name: tear_covered
