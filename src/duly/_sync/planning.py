@@ -9,18 +9,19 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from duly._core import catch_up
 from duly._core.catch_up import Failures, Plan
 from duly._core.holes import SettledRun, holes, usual_step
-from duly._core.instants import US_MAX, from_us, to_us
+from duly._core.instants import from_us, to_us
 from duly._core.occurrence import Occurrence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from duly._core.expected import Expected
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
 
@@ -28,6 +29,10 @@ MICROSECOND = timedelta(microseconds=1)
 CALENDAR_START = datetime.min.replace(tzinfo=UTC)
 PAGE = 20_000
 """Runs that are read at once."""
+LOOKED_AT = 100
+"""Expected times by which the usual step is found, and whether there are many."""
+BACK = tuple(timedelta(hours=hours) for hours in (1, 24, 24 * 40, 24 * 800))
+"""How far back the newest one is looked for, step by step."""
 FAILURES_MAX = 10_000
 """Failed occurrences that are looked at in one plan."""
 
@@ -38,7 +43,8 @@ class Missing:
 
     Attributes:
         nominal_us: Strictly increasing, eight bytes each: a backlog of a million must fit.
-        expected: How many were expected in the span that was looked at.
+        expected: How many were expected in the span that was looked at; at most `LOOKED_AT` are
+            counted.
         newest_due_us: The newest that is due, settled or not; None if none is.
     """
 
@@ -61,18 +67,16 @@ def missing(
         since: A due time; None for the last one up to which all was found settled.
     """
     start = start_of(known) if since is None else max(since, floor_of(known))
-    if start > now:
-        return Missing(array("q"), 0, None)
+    until = now + MICROSECOND
     expected = known.expected
-    step = usual_step(expected.due_between(start, now + MICROSECOND))
-    seen = _Seen(expected.due_between(start, now + MICROSECOND))
-    first = next(seen, None)
-    if first is None:
+    newest = None if start > now else _newest(expected, start, until)
+    some = list(islice(expected.due_between(start, until), LOOKED_AT))
+    if newest is None or not some:
         return Missing(array("q"), 0, None)
-    settled = settled_runs(session, known.job, partition, since_us=to_us(first), step=step)
-    found = array("q", map(to_us, holes(chain([first], seen), settled, step)))
-    newest = None if seen.newest is None else to_us(seen.newest)
-    return Missing(found, seen.count, newest)
+    step = usual_step(some)
+    settled = settled_runs(session, known.job, partition, since_us=to_us(some[0]), step=step)
+    found = array("q", map(to_us, holes(expected.due_between(start, until), settled, step)))
+    return Missing(found, len(some), to_us(newest))
 
 
 def plan(
@@ -123,23 +127,15 @@ def settled_runs(
     session: Session, job: str, partition: str, *, since_us: int, step: timedelta
 ) -> Iterator[SettledRun]:
     """What is settled from a nominal time on, as runs of one step; in bounded memory."""
-    bounds = {"job": job, "partition_key": partition, "until_us": US_MAX + 1}
-    step_us = step // MICROSECOND
-    run_start: int | None = None
-    while True:
-        page = {**bounds, "since_us": since_us, "step_us": step_us, "limit": PAGE}
-        rows = session.run("settled_runs", page)
-        for start, before in rows:
-            if before is not None and run_start is not None:
-                yield SettledRun(from_us(run_start), from_us(int(before)))
-            run_start = int(start)
-        if run_start is None:
-            return
-        if len(rows) < PAGE:
-            newest = session.run("newest_settled", {**bounds, "since_us": run_start})[0][0]
-            yield SettledRun(from_us(run_start), from_us(int(newest)))
-            return
-        since_us = run_start  # the next page starts with this run again
+    series = {"job": job, "partition_key": partition}
+    oldest = session.run("oldest_settled", {**series, "since_us": since_us})[0][0]
+    run_start = None if oldest is None else int(oldest)
+    while run_start is not None:
+        page = {"since_us": run_start, "step_us": step // MICROSECOND, "limit": PAGE}
+        for end, following in session.run("settled_runs", {**series, **page}):
+            if run_start is not None:
+                yield SettledRun(from_us(run_start), from_us(int(end)))
+            run_start = None if following is None else int(following)
 
 
 def start_of(known: Known) -> datetime:
@@ -158,18 +154,11 @@ def floor_of(known: Known) -> datetime:
     return (known.expected.due_time(horizon_at) or horizon_at) + MICROSECOND
 
 
-class _Seen:
-    """Passes times on and remembers how many, and the newest."""
-
-    def __init__(self, times: Iterator[datetime]) -> None:
-        self._times = times
-        self.count = 0
-        self.newest: datetime | None = None
-
-    def __iter__(self) -> Iterator[datetime]:
-        return self
-
-    def __next__(self) -> datetime:
-        self.newest = found = next(self._times)
-        self.count += 1
-        return found
+def _newest(expected: Expected, start: datetime, until: datetime) -> datetime | None:
+    """The last expected time of a span of due times, looked for from its end."""
+    for back in BACK:
+        since = max(start, until - back)
+        found = max(expected.due_between(since, until), default=None)
+        if found is not None or since == start:
+            return found
+    return max(expected.due_between(start, until), default=None)

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from duly import schedules, zones
@@ -40,7 +41,7 @@ FRESH_S = 60.0
 TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Known:
     """What the ledger holds of one job.
 
@@ -62,9 +63,9 @@ class Known:
         """The revision that is in force from its effective-from on."""
         return self.revisions[-1]
 
-    @property
+    @cached_property
     def expected(self) -> Expected:
-        """The occurrences that should exist."""
+        """The occurrences that should exist; made once, because it reads every schedule."""
         return Expected(spans(self.revisions), self.pauses)
 
     def in_force(self, due: datetime) -> Revision | None:
@@ -150,7 +151,7 @@ class Registry:
                 now is not None
                 and now.digest == definition.digest
                 and now.zone_version == version
-                and now.shown_name == job.shown_name
+                and job.shown_name in {None, now.shown_name}
             ):
                 continue
             try:
@@ -230,9 +231,12 @@ class Registry:
             adopt=adopt,
         )
         row = expectation.row_of(session, job.ledger_name)
-        rename = row is None or row[1] != job.shown_name
+        # A host with the code of before a rename does not take the new name back.
+        rename = row is None or job.shown_name not in {None, row[1]}
+        version = zones.data_version()
+        newer = new is None and bool(revisions) and revisions[-1].zone_version < version
         session.rollback()
-        if new is None and not rename and found is not None:
+        if new is None and not rename and not newer and found is not None:
             return found, []
         written = [] if new is None else [new]
         pauses = () if found is None else found.pauses
@@ -243,6 +247,9 @@ class Registry:
             session.begin(wait_s)
             for revision in written:
                 expectation.add_revision(session, revision, self._writer)
+            if newer:  # and it agrees: nobody need compare the two again
+                agreed = {"job": job.ledger_name, "revision": revisions[-1].number}
+                session.change("note_zone_version", {**agreed, "zone_version": version})
             if rename:
                 session.change("add_job", {"job": job.ledger_name})
                 names = {"job": job.ledger_name, "shown_name": job.shown_name}

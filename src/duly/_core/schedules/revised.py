@@ -1,7 +1,8 @@
 """A schedule that was edited: each revision's own, for what fell due while it was in force.
 
-Decides which revision an instant belongs to. What it names before the first revision is named
-by that one, since such a time may be run by name. Must never name a time by two revisions.
+Decides which revision an instant belongs to. A time that no revision expected (before the first
+one, or before an edit that moved it to an earlier hour) may be run by name: the next revision
+names it. Must never name a time by two revisions, and never take such a time for the newest due.
 """
 
 from __future__ import annotations
@@ -95,7 +96,11 @@ class RevisedSchedule:
             if part.schedule is None or part.start > until:
                 continue
             found = newest_due_of(part.schedule, min(until, part.end - MICROSECOND))
-            if found is not None and _holds(part, part.schedule, found):
+            if (
+                found is not None
+                and _names(part, part.schedule, found)
+                and due_of(part.schedule, found) >= part.start
+            ):
                 return found
         return None
 
@@ -106,7 +111,7 @@ class RevisedSchedule:
             if (
                 schedule is not None
                 and schedule.previous(nominal_time) == nominal_time
-                and _holds(part, schedule, nominal_time)
+                and _names(part, schedule, nominal_time)
             ):
                 return schedule
         return self.latest
@@ -120,10 +125,9 @@ class RevisedSchedule:
             if first >= end:
                 continue
             for found in part.schedule.between(first, end):
-                due = due_of(part.schedule, found)
-                if due >= part.end:
+                if due_of(part.schedule, found) >= part.end:
                     break
-                if due >= part.start and (found > newest or found == start):
+                if found > newest or found == start:
                     yield found
                     newest = found
 
@@ -135,7 +139,7 @@ class RevisedSchedule:
                 return None
             last = newest
         found = schedule.previous(min(at, last))
-        return found if found is not None and _holds(part, schedule, found) else None
+        return found if found is not None and _names(part, schedule, found) else None
 
     def __repr__(self) -> str:
         return f"<{len(self._parts)} revisions, now {self.text}>"
@@ -147,6 +151,6 @@ class RevisedSchedule:
         return hash(self.text)
 
 
-def _holds(part: Part, schedule: Schedule, nominal_time: datetime) -> bool:
+def _names(part: Part, schedule: Schedule, nominal_time: datetime) -> bool:
     floored = part.floor is None or nominal_time >= part.floor
-    return floored and part.start <= due_of(schedule, nominal_time) < part.end
+    return floored and due_of(schedule, nominal_time) < part.end

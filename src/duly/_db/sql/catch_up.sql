@@ -34,6 +34,10 @@ VALUES
     (:job, :revision, :effective_us, {now}, :why, :digest, :schedule, :zone, :zone_version,
      :zone_record, :policies, :payload, :app, :recorded_by)
 
+-- name: note_zone_version
+UPDATE duly_job_revision SET zone_version = :zone_version
+WHERE job = :job AND revision = :revision AND zone_version < :zone_version
+
 -- name: add_job
 INSERT INTO duly_job (name)
 VALUES (:job)
@@ -87,26 +91,23 @@ INSERT INTO duly_slot (job, slot)
 VALUES (:job, :slot)
 ON CONFLICT DO NOTHING
 
--- What is settled, as runs of one step: the rows that start a run, each with the end of the run
--- before it.
+-- What is settled, as runs of one step: the rows that end a run, each with the start of the next.
 
 -- name: settled_runs
-SELECT nominal_us, before_us
+SELECT nominal_us, next_us
 FROM (
-    SELECT nominal_us, LAG(nominal_us) OVER (ORDER BY nominal_us) AS before_us
+    SELECT nominal_us, LEAD(nominal_us) OVER (ORDER BY nominal_us) AS next_us
     FROM duly_occurrence
-    WHERE job = :job AND nominal_us >= :since_us AND nominal_us < :until_us
-      AND partition_key = :partition_key AND correction = 1
+    WHERE job = :job AND nominal_us >= :since_us AND partition_key = :partition_key AND correction = 1
 ) AS settled
-WHERE before_us IS NULL OR nominal_us - before_us <> :step_us
+WHERE next_us IS NULL OR next_us - nominal_us <> :step_us
 ORDER BY nominal_us
 LIMIT :limit
 
--- name: newest_settled
-SELECT MAX(nominal_us)
+-- name: oldest_settled
+SELECT MIN(nominal_us)
 FROM duly_occurrence
-WHERE job = :job AND nominal_us >= :since_us AND nominal_us < :until_us
-  AND partition_key = :partition_key AND correction = 1
+WHERE job = :job AND nominal_us >= :since_us AND partition_key = :partition_key AND correction = 1
 
 -- name: failures
 SELECT a.nominal_us, COUNT(*), MAX(a.finished_us), MAX(CASE WHEN a.final THEN a.finished_us END)
