@@ -5,7 +5,6 @@ Decides the words. It must never decide how the command ends.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duly._cli import output
@@ -39,23 +38,21 @@ def say_ran(settings: Settings, ran: Ran) -> None:
 
 def ran_json(ran: Ran) -> dict[str, Any]:
     """The same for a machine."""
-    found: dict[str, Any] = {
+    result, error = ran.result, ran.error
+    return {
         "key": ran.key,
         "outcome": None if ran.outcome is None else ran.outcome.value,
-        "duration_s": round(ran.took / timedelta(seconds=1), 6),
+        "attempt_id": None if result is None else str(result.attempt_id),
+        "value": None if result is None else result.value,
+        "took_s": round(ran.took.total_seconds(), 6),
+        "late_s": None if result is None else round(result.late.total_seconds(), 6),
+        "error": None if error is None else _error_json(error),
     }
-    if ran.result is not None:
-        found["attempt_id"] = str(ran.result.attempt_id)
-        found["value"] = ran.result.value
-        found["late_s"] = round(ran.result.late / timedelta(seconds=1), 6)
-    if ran.error is not None:
-        code = ran.error.code if isinstance(ran.error, DulyError) else None
-        found["error"] = {
-            "type": type(ran.error).__name__,
-            "code": code,
-            "message": one_line(said(ran.error)),
-        }
-    return found
+
+
+def _error_json(error: Exception) -> dict[str, Any]:
+    code = error.code if isinstance(error, DulyError) else None
+    return {"type": type(error).__name__, "code": code, "message": one_line(_words(error))}
 
 
 def _words(error: Exception) -> str:
