@@ -56,6 +56,8 @@ SKIP_WAIT_S = 2.0
 """How long a tick waits for who runs what it would skip; the next tick tries again."""
 MARK_WAIT_S = 2.0
 """How long a tick waits to save the next one some work."""
+AHEAD_MAX = 10_000
+"""Jobs whose settled occurrences are looked at for a clock that is behind."""
 COMPLETE_EVERY = 64
 """After how many settled occurrences the ledger is told how far a job is complete."""
 
@@ -341,11 +343,16 @@ class Ticking:
         ]
 
     def _clock_behind(self, at: datetime) -> list[str]:
+        """The jobs of which a schedule or a starter settled what is due only later."""
+        jobs = {job.ledger_name: job for job in self._jobs.values()}
         with self._database.session() as session:
-            rows = session.run("list_jobs", {"limit": 100_000})
-        names = {job.ledger_name: job.name for job in self._jobs.values()}
-        ahead = {row[0] for row in rows if row[3] is not None and from_us(int(row[3])) > at}
-        return sorted(names[job] for job in ahead if job in names)
+            rows = session.run("settled_ahead", {"at_us": to_us(at), "limit": AHEAD_MAX})
+        found = ((jobs[row[0]], from_us(int(row[1]))) for row in rows if row[0] in jobs)
+        return sorted(
+            job.name
+            for job, nominal_time in found
+            if timing.due_time(job.schedule, nominal_time) - at > job.tolerance
+        )
 
 
 class _Watched:

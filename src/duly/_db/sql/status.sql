@@ -30,3 +30,18 @@ WHERE a.job = :job AND a.nominal_us >= :since_us AND a.nominal_us <= :until_us
       AND o.correction = a.correction)
 ORDER BY a.finished_us DESC, a.id DESC
 LIMIT 1
+
+-- What a schedule or a starter started, and not a person: its nominal time should be past.
+
+-- name: settled_ahead
+SELECT o.job, MAX(o.nominal_us)
+FROM duly_job AS j
+JOIN duly_occurrence AS o
+  ON o.job = j.name AND o.nominal_us > :at_us AND o.correction = 1
+JOIN duly_attempt AS a
+  ON a.job = o.job AND a.nominal_us = o.nominal_us AND a.partition_key = o.partition_key
+  AND a.correction = o.correction AND a.id = o.attempt_id AND a.outcome = 'applied'
+WHERE a.source NOT IN ('explicit', 'claim', 'correction')
+GROUP BY o.job
+ORDER BY o.job
+LIMIT :limit
