@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -61,6 +62,70 @@ def start_attempt(order: dict[str, Any]) -> None:
     stage = Stage(cell.database, Bank(order["url"]), cell.plan, order["partition"], at)
     with stage.faulted(cell):
         stage.start()
+
+
+def act_and_die(order: dict[str, Any]) -> None:
+    """Register a job or tick, and die at a statement or at the commit that follows it."""
+    from duly._sync import ticking
+    from tests.races.bank import Bank, credit
+    from tests.races.beats import BEAT, Beats
+
+    ticking.COMPLETE_EVERY = 1
+    bank, beats = Bank(order["name"], order["url"]), Beats.told(order["beats"])
+    app = bank.app()
+    policies = Beats.policies(order)
+    app.job(BEAT, schedule=order["schedule"], starts=beats.first, **policies)(credit)
+    if order["act"] == "tick":
+        app.register()
+    _die_at(order["statement"], order["place"])
+    if order["act"] == "tick":
+        app.tick(beats.now)
+    else:
+        app.register()
+
+
+def _die_at(statement: str, place: str) -> None:
+    """Let this process end at the *place* `before`, `after`, `before commit` or `after commit`."""
+    from duly._db.sessions.base import Session
+    from duly._db.sessions.psycopg_driver import PsycopgSession
+    from duly._db.sessions.pymysql_driver import PyMysqlSession
+    from duly._db.sessions.sqlite_driver import SqliteSession
+
+    seen: list[str] = []
+
+    def wrapped(inner: Any) -> Any:
+        def outer(self: Session, name: str, params: Any) -> Any:
+            if name == statement and place == "before":
+                _die()
+            value = inner(self, name, params)
+            if name == statement:
+                seen.append(name)
+                if place == "after":
+                    _die()
+            return value
+
+        return outer
+
+    def committing(inner: Any) -> Any:
+        def outer(self: Session, wait: float) -> bool:
+            if seen and place == "before commit":
+                _die()
+            value: bool = inner(self, wait)
+            if seen and place == "after commit":
+                _die()
+            return value
+
+        return outer
+
+    untyped: Any = Session
+    untyped.run, untyped.change = wrapped(Session.run), wrapped(Session.change)
+    for kind in (SqliteSession, PsycopgSession, PyMysqlSession):
+        each: Any = kind
+        each.commit = committing(kind.commit)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:

@@ -111,8 +111,11 @@ def most_at_once(bank: Bank) -> int:
 
 
 def settled(bank: Bank, job: str = BEAT) -> dict[str, str]:
-    """How each settled occurrence of a job ended, by key."""
-    rows = bank.rows(f"SELECT nominal_us, disposition FROM duly_occurrence WHERE job = '{job}'")
+    """How each settled occurrence of a job ended, by key; corrections left out."""
+    rows = bank.rows(
+        "SELECT nominal_us, disposition FROM duly_occurrence"
+        f" WHERE job = '{job}' AND correction = 1"
+    )
     return {duly.Occurrence.from_us(job, int(us), "", 1).key: how for us, how in rows}
 
 

@@ -13,11 +13,20 @@ from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
-from duly._db.sessions.base import Params, Session, allow_ends, refuse_ends, shut_down
+from duly._db.sessions.base import (
+    Params,
+    Session,
+    allow_ends,
+    key_params,
+    refuse_ends,
+    shut_down,
+)
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duly._core.occurrence import Occurrence
 
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
@@ -95,6 +104,11 @@ class PyMysqlSession(Session):
         clock_us = self.clock_us()
         rows = self.run("settle", {**params, "recorded_us": clock_us})
         return sum(int(row[0]) == clock_us for row in rows)
+
+    def waive(self, occurrence: Occurrence, *, actor: str, reason: str) -> bool:
+        # What an implicit commit landed, and nobody lived to hold, covered nothing either.
+        self.change("tear_unsealed", key_params(occurrence))
+        return super().waive(occurrence, actor=actor, reason=reason)
 
     def hold_torn(self, params: Params) -> None:
         super().hold_torn(params)

@@ -168,6 +168,20 @@ SELECT slot FROM duly_slot
 WHERE job = :job AND slot = :slot
 FOR UPDATE SKIP LOCKED
 
+-- name: tear_unsealed
+-- differs: the same, where the process died before it could say so.
+UPDATE duly_occurrence AS c
+JOIN duly_occurrence AS o ON c.job = o.job AND c.partition_key = o.partition_key
+SET c.disposition = 'torn'
+WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key
+  AND o.correction = :correction AND o.disposition = 'applied'
+  AND c.nominal_us < :nominal_us AND c.correction = 1 AND c.disposition = 'superseded'
+  AND c.attempt_id = o.attempt_id
+  AND NOT EXISTS (
+    SELECT 1 FROM duly_attempt AS a
+    WHERE a.job = :job AND a.nominal_us = :nominal_us AND a.partition_key = :partition_key
+      AND a.correction = :correction AND a.outcome = 'applied')
+
 -- name: tear_covered
 -- differs: only here a handler can commit without duly.
 UPDATE duly_occurrence SET disposition = 'torn'
