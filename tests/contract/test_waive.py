@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._core.ops import Order
+from duly._sync import waiving
 from tests.contract.bank import OLD, UNITS, recent
 from tests.contract.test_correct import ORDER, tear
 from tests.races.steps import start
@@ -219,7 +221,7 @@ def test_waiver_of_what_stays_under_way_is_busy(bank: Bank) -> None:
     assert inside.wait(30)
 
     with pytest.raises(duly.Busy, match="stayed busy"):
-        bank.define(bank.app()).waive(bank.occurrence().key, **ORDER, wait=0.1)
+        waiving.waive(app.database, None, bank.occurrence(), Order("ann", "why"), wait_s=0.1)
 
     go_on.set()
     assert running.result(30).outcome is duly.Outcome.APPLIED

@@ -28,6 +28,9 @@ COMMANDS = {
     "check": ("read_cmd", "Ask whether an occurrence is completed: exits 0 or 4."),
     "waive": ("override_cmd", "Settle a missing or torn occurrence without its effect."),
     "correct": ("override_cmd", "Make a second effect for a settled occurrence."),
+    "pause": ("override_cmd", "Expect nothing of a job until it is resumed."),
+    "resume": ("override_cmd", "End the pause of a job."),
+    "retire": ("override_cmd", "Expect nothing more of a job."),
     "units": ("units_cmd", "Print what systemd, cron or Kubernetes needs to start a job."),
     "prune": ("act_cmd", "Delete old records; their keys stay refused."),
 }

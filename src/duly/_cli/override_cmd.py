@@ -1,4 +1,4 @@
-"""`duly waive`, `correct`: what a person decides about occurrences, with a reason.
+"""`duly waive`, `correct`, `pause`, `resume`, `retire`: what a person decides, with a reason.
 
 Decides nothing itself; it passes on who, what and why.
 """
@@ -15,6 +15,7 @@ from duly._cli.settings import Settings, options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from duly._sync.app import App
     from duly._sync.refusals import Result
 
 
@@ -116,6 +117,87 @@ def correct(settings: Settings, *, key: str, reason: str, actor: str | None) -> 
     assert result is not None
     say_result(settings, result)
     return exits.OK
+
+
+@click.command()
+@click.argument("job")
+@_said
+@options()
+@click.pass_obj
+def pause(settings: Settings, *, job: str, reason: str, actor: str | None) -> int:
+    """Expect nothing of JOB until it is resumed.
+
+    Ticks and workers leave it alone; what is under way goes on, and `duly run` still works.
+    Works from --database alone.
+    """
+    app, who = _opened(settings, actor)
+    since = app.pause(job, reason=reason, actor=who)
+    _tell(
+        settings, "paused", job, {"paused_at": since}, f"since {output.instant(since)}", who, reason
+    )
+    return exits.OK
+
+
+@click.command()
+@click.argument("job")
+@_said
+@click.option("--catch-up", is_flag=True, help="What fell due in the pause is missing now.")
+@options()
+@click.pass_obj
+def resume(settings: Settings, *, job: str, reason: str, actor: str | None, catch_up: bool) -> int:
+    """End the pause of JOB.
+
+    What fell due in the pause is not expected, unless --catch-up says so. Works from --database
+    alone.
+    """
+    app, who = _opened(settings, actor)
+    since = app.resume(job, reason=reason, actor=who, catch_up=catch_up)
+    kept = "what fell due is missing now" if catch_up else "what fell due is not expected"
+    facts = {"paused_at": since, "catch_up": catch_up}
+    text = f"paused since {output.instant(since)}, {kept}"
+    _tell(settings, "resumed", job, facts, text, who, reason)
+    return exits.OK
+
+
+@click.command()
+@click.argument("job")
+@_said
+@options()
+@click.pass_obj
+def retire(settings: Settings, *, job: str, reason: str, actor: str | None) -> int:
+    """Expect nothing more of JOB; what is missing until now stays missing.
+
+    Code that still defines it is told that it is stale. Works from --database alone.
+    """
+    app, who = _opened(settings, actor)
+    since = app.retire(job, reason=reason, actor=who)
+    text = f"nothing is expected from {output.instant(since)} on"
+    _tell(settings, "retired", job, {"retired_at": since}, text, who, reason)
+    return exits.OK
+
+
+def _opened(settings: Settings, actor: str | None) -> tuple[App, str]:
+    from duly._cli.app_loading import load
+
+    return load(settings), actor or words.person()
+
+
+def _tell(
+    settings: Settings,
+    word: str,
+    job: str,
+    facts: dict[str, Any],
+    text: str,
+    who: str,
+    reason: str,
+) -> None:
+    from duly._core.instants import format_instant
+
+    if settings.json:
+        shown = {k: v if isinstance(v, bool) else format_instant(v) for k, v in facts.items()}
+        output.say_json({"job": job, "did": word, **shown, "actor": who, "reason": reason})
+    else:
+        output.say(f"{output.styled(word, 'green')} {job}  {text}, by {_plain(who, reason)}")
 
 
 def _plain(who: str, reason: str) -> str:

@@ -65,7 +65,8 @@ def decided(
                 session.commit(WAIT_S)
                 return found
             except Exception as error:
-                if session.classify(error) is not ErrorKind.CONTENTION:
+                # A row that somebody else wrote first is looked at again, too.
+                if session.classify(error) not in {ErrorKind.CONTENTION, ErrorKind.DUPLICATE_KEY}:
                     raise
                 session.rollback()
                 if time.monotonic() >= deadline:

@@ -12,10 +12,8 @@ from duly._core import retention
 from duly._core.instants import as_utc, to_us
 from duly._core.job import find
 from duly._core.occurrence import CORRECTION_MAX, Occurrence
-from duly._sync import deciding, prune, questions, span, waiving
+from duly._sync import deciding, pausing, prune, questions, registry, span, waiving
 from duly._sync.asking import Asking
-from duly._sync.claim import seconds
-from duly._sync.deciding import WAIT_S
 from duly.errors import KeyInvalid, UsageError
 
 if TYPE_CHECKING:
@@ -28,27 +26,25 @@ if TYPE_CHECKING:
 class Overriding(Asking):
     """The overrides."""
 
-    def waive(self, key: str, *, reason: str, actor: str, wait: timedelta | float = WAIT_S) -> None:
+    def waive(self, key: str, *, reason: str, actor: str) -> None:
         """Settle an occurrence without its effect: one that is missing, or torn.
 
         Args:
             key: Of the occurrence. A missing one is any that was due and is not settled.
             reason: Why; not empty.
             actor: Who.
-            wait: How long to wait for an attempt at it, a timedelta or seconds.
 
         Raises:
             UsageError: An empty reason, or an occurrence that is to come.
             AlreadySettled: It is settled, and not torn.
             Expired: It is at or below the horizon.
-            Busy: An attempt at it stayed under way for all of *wait*; nothing was done.
+            Busy: An attempt at it stayed under way for 10 s; nothing was done.
         """
         order = deciding.order(reason, actor)
         named = Occurrence.parse(key)
-        wait_s = seconds(wait)
         self._readiness.ensure()
         occurrence = waiving.renamed(self.database, self.jobs, named)
-        waiving.waive(self.database, self._of(occurrence.job), occurrence, order, wait_s=wait_s)
+        waiving.waive(self.database, self._of(occurrence.job), occurrence, order)
 
     def waive_missing(
         self,
@@ -107,6 +103,53 @@ class Overriding(Asking):
         questions.require_settled(self.database, occurrence)
         return self._starting.correct(job, occurrence, order)
 
+    def pause(self, job: str, *, reason: str, actor: str) -> datetime:
+        """Expect nothing of a job for a while: ticks and workers leave it alone.
+
+        What is under way goes on, and a start by name still runs.
+
+        Returns:
+            Since when, by the database's clock. What falls due from then on, until it is
+            resumed, is not missing.
+
+        Raises:
+            UsageError: An empty reason, an unknown job, or one without a schedule.
+            OperatorError: It is paused already, or retired.
+        """
+        order = deciding.order(reason, actor)
+        return pausing.pause(self.database, self._registered(job), order)
+
+    def resume(self, job: str, *, reason: str, actor: str, catch_up: bool = False) -> datetime:
+        """End a job's pause.
+
+        Args:
+            catch_up: What fell due in the pause is missing now; by default it is not expected.
+
+        Returns:
+            Since when it was paused.
+
+        Raises:
+            UsageError: An empty reason, or an unknown job.
+            OperatorError: It is not paused.
+        """
+        order = deciding.order(reason, actor)
+        return pausing.resume(self.database, self._registered(job), order, catch_up=catch_up)
+
+    def retire(self, job: str, *, reason: str, actor: str) -> datetime:
+        """Expect nothing more of a job; what is missing until now stays missing.
+
+        Code that still defines it is told that it is stale.
+
+        Returns:
+            From when on nothing is expected.
+
+        Raises:
+            UsageError: An empty reason, an unknown job, or one without a schedule.
+            OperatorError: It is retired already.
+        """
+        order = deciding.order(reason, actor)
+        return pausing.retire(self.database, self._registered(job), order, self.started_by)
+
     def prune(
         self, *, older_than: timedelta | datetime, clock_is_right: bool = False
     ) -> list[retention.PrunedJob]:
@@ -130,6 +173,17 @@ class Overriding(Asking):
             bound = to_us(as_utc(older_than, name="older_than"))
             protocol = retention.prune(bound, clock_is_right=clock_is_right)
         return prune.drive(self.database, self._attempts.evidence, protocol, self._probe)
+
+    def _registered(self, job: str) -> str:
+        """A job's name in keys, after the ledger was told of a definition that it lacks."""
+        self._readiness.ensure()
+        with self.database.session() as session:
+            name = waiving.ledger_name(session, self.jobs, job)
+            known = registry.read(session, name)
+        defined = self._of(name)
+        if known is None and defined is not None:
+            self._registry.known(defined, fresh=True)
+        return name
 
     def _of(self, ledger_name: str) -> Job | None:
         """The job of that name in keys, if this process defines it."""

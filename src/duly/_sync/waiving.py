@@ -65,7 +65,12 @@ def renamed(database: Database, jobs: Mapping[str, Job], occurrence: Occurrence)
 
 
 def waive(
-    database: Database, job: Job | None, occurrence: Occurrence, order: Order, *, wait_s: float
+    database: Database,
+    job: Job | None,
+    occurrence: Occurrence,
+    order: Order,
+    *,
+    wait_s: float = WAIT_S,
 ) -> None:
     """Settle a torn or missing occurrence as waived, with the audit of who and why.
 

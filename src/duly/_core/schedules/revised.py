@@ -117,7 +117,7 @@ class RevisedSchedule:
         return self.latest
 
     def _between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        newest = start - MICROSECOND if start > CALENDAR_START else start
+        newest: datetime | None = None
         for part in self._parts:
             if part.schedule is None:
                 continue
@@ -127,7 +127,7 @@ class RevisedSchedule:
             for found in part.schedule.between(first, end):
                 if due_of(part.schedule, found) >= part.end:
                     break
-                if found > newest or found == start:
+                if newest is None or found > newest:
                     yield found
                     newest = found
 
