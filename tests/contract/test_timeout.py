@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -180,6 +181,29 @@ def test_timeout_that_meets_the_return_of_the_handler_keeps_all_or_nothing(bank:
     assert late > 0
     assert len(bank.settled) == applied
     assert bank.outcomes.count("failed") == late
+
+
+def test_handler_that_keeps_the_interpreter_to_itself_is_late_all_the_same(
+    sqlite_bank: Bank,
+) -> None:
+    """No other thread gets a turn to end it; the clock decides when it returns."""
+    app = sqlite_bank.app()
+
+    def keep(run: duly.Run) -> None:
+        sys.setswitchinterval(LONG_S)
+        until = time.monotonic() + 1.5 * BRIEF.total_seconds()
+        while time.monotonic() < until:
+            pass
+
+    defined(sqlite_bank, app, keep)
+    interval = sys.getswitchinterval()
+    try:
+        with pytest.raises(duly.HandlerTimeout) as raised:
+            app.run(sqlite_bank.job, OLD)
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert_timed_out(sqlite_bank, raised.value)
 
 
 def test_alarm_of_the_users_own_still_rings(sqlite_bank: Bank) -> None:

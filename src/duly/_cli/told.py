@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from duly._cli import output
 from duly._cli.exits import one_line
+from duly._core.redact import redact
 from duly._core.wording import said
 from duly.errors import DulyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from duly._cli.settings import Settings
     from duly._sync.ticking import Ran
 
@@ -22,7 +25,7 @@ _STYLES = {"applied": "green", "duplicate": "yellow"}
 def say_ran(settings: Settings, ran: Ran) -> None:
     """Print how one occurrence ended."""
     if settings.json:
-        output.say_json(ran_json(ran))
+        output.say_json(ran_json(ran, settings.secrets))
         return
     from duly._cli.starter import lateness
 
@@ -32,11 +35,11 @@ def say_ran(settings: Settings, ran: Ran) -> None:
         late = lateness(ran.result.late, ran.result.source)
         line += f"  attempt {ran.result.attempt_id} in {output.took(ran.took)}{late}"
     elif ran.error is not None:
-        line += f"  {one_line(_words(ran.error))}"
+        line += f"  {_words(ran.error, settings.secrets)}"
     output.say(line)
 
 
-def ran_json(ran: Ran) -> dict[str, Any]:
+def ran_json(ran: Ran, secrets: Iterable[str] = ()) -> dict[str, Any]:
     """The same for a machine."""
     result, error = ran.result, ran.error
     return {
@@ -46,17 +49,18 @@ def ran_json(ran: Ran) -> dict[str, Any]:
         "value": None if result is None else result.value,
         "took_s": round(ran.took.total_seconds(), 6),
         "late_s": None if result is None else round(result.late.total_seconds(), 6),
-        "error": None if error is None else _error_json(error),
+        "error": None if error is None else _error_json(error, secrets),
     }
 
 
-def _error_json(error: Exception) -> dict[str, Any]:
+def _error_json(error: Exception, secrets: Iterable[str]) -> dict[str, Any]:
     code = error.code if isinstance(error, DulyError) else None
-    return {"type": type(error).__name__, "code": code, "message": one_line(_words(error))}
+    return {"type": type(error).__name__, "code": code, "message": _words(error, secrets)}
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, secrets: Iterable[str]) -> str:
     name = type(error).__name__
-    if isinstance(error, DulyError):
-        return said(error)
-    return f"{name}: {said(error)}" if said(error) else name
+    text = said(error)
+    if not isinstance(error, DulyError):
+        text = f"{name}: {text}" if text else name
+    return one_line(redact(text, secrets))
