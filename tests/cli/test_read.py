@@ -88,10 +88,11 @@ def test_check_without_at_means_the_newest_due(file_bank: Bank, duly: Duly) -> N
     assert duly("--app", file_bank.app, "check", "daily-credit").code == 4
     assert duly("--app", file_bank.app, "run", "daily-credit").code == 0
     assert duly("--app", file_bank.app, "check", "daily-credit", "--json").json["applied"] is True
-    alone = duly("--database", file_bank.url, "check", "daily-credit")
-    assert (alone.code, "--app" in alone.err) == (2, True)
-    date = duly("--database", file_bank.url, "check", "daily-credit", "--at", "2026-09-13")
-    assert (date.code, "--app" in date.err) == (2, True)
+    alone = ["--database", file_bank.url, "check"]
+    assert duly(*alone, "daily-credit").code == 0
+    assert duly(*alone, "daily-credit", "--at", "2026-09-13").code == 4
+    unknown = duly(*alone, "weekly-credit")
+    assert (unknown.code, "--app" in unknown.err) == (2, True)
 
 
 def test_torn_key_exits_3_until_a_person_settles_it(bank: Bank, duly: Duly) -> None:
