@@ -232,3 +232,81 @@ def end(workers: list[Any]) -> None:
         worker.send_signal(signal.SIGTERM)
     for worker in workers:
         assert worker.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--threads", "14"), "needs 16 connections, and the Engine's pool has 15"),
+        (("--poll", "0.5"), "poll= must be a second at least"),
+    ],
+)
+def test_worker_that_could_not_work_is_refused(
+    postgres_place: Place, options: tuple[str, ...], said: str
+) -> None:
+    place = postgres_place
+    place.define(SECONDLY)
+    worker = place.worker(*options)
+
+    assert worker.wait(30) == 2
+    assert said in place.err(worker)
+
+
+def test_worker_of_an_app_without_schedules_is_refused(file_place: Place) -> None:
+    """It would wait for ever, and look as if it worked."""
+    file_place.define('@app.job("by-name")\ndef by_name(run):\n    count(run)\n')
+    worker = file_place.worker()
+
+    assert worker.wait(30) == 2
+    assert "no job of this App has a schedule" in file_place.err(worker)
+
+
+FAILING = """
+@app.job("failing", schedule=duly.Every(timedelta(days=1), anchor=datetime.now(UTC)
+    + timedelta(seconds=3)), retry=duly.Retry(first=timedelta(seconds=2)))
+def failing(run):
+    count(run)
+    if not Path("tried").exists():
+        Path("tried").touch()
+        raise ValueError("not yet")
+"""
+
+
+def test_failed_occurrence_is_tried_again_when_its_policy_says(file_place: Place) -> None:
+    """Without waiting for a due time or the poll, and what waits keeps nothing else."""
+    file_place.define(FAILING)
+    worker = file_place.worker("--poll", "600")
+
+    within(file_place.settled, "it was not tried again")
+
+    end([worker])
+    rows = file_place.ask("SELECT outcome, started_us FROM duly_attempt ORDER BY started_us")
+    assert [row[0] for row in rows] == ["failed", "applied"]
+    assert rows[1][1] - rows[0][1] >= 1_000_000  # two seconds, less up to half
+    assert "failed failing:" in file_place.out(worker)
+    assert "ValueError: not yet" in file_place.out(worker)
+
+
+STRICT = """
+@app.job("strict", schedule=SECOND, timeout=timedelta(seconds=0.5))
+def strict(run):
+    count(run)
+    if not Path("inside").exists():
+        Path("inside").touch()
+        run.execute("SELECT pg_sleep(600)")
+"""
+
+
+def test_timeout_of_a_job_bounds_its_handler_in_a_worker(postgres_place: Place) -> None:
+    """The statement is cancelled, the failure told, the next second runs."""
+    place = postgres_place
+    place.define(STRICT)
+    worker = place.worker()
+
+    within(lambda: len(place.settled()) > 1, "the worker stood still")
+
+    end([worker])
+    assert place.effects() == place.settled()
+    first = place.out(worker).splitlines()[0]
+    assert first.startswith("failed strict:")
+    assert "took longer than its timeout= of 0.5 s" in first

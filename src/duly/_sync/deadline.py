@@ -28,6 +28,8 @@ log = logging.getLogger("duly.attempt")
 Value = TypeVar("Value")
 AGAIN_S: Final = 1.0
 """After how long a handler that goes on is cancelled once more."""
+RECORD_S: Final = 10.0
+"""How long the records of handlers that did not come back may take."""
 INSIST_AFTER: Final = 10
 """At every how many cancels the main thread is interrupted again: clean-up may take a while."""
 
@@ -85,11 +87,13 @@ class Call:
         with self._watched():
             try:
                 try:
+                    if self.ended_by is not None:
+                        raise self.ended_by
                     value = _called(self, handler)
                 finally:
                     self._close()
             except BaseException as error:
-                if self.ended_by is not None:
+                if self.ended_by is not None and error is not self.ended_by:
                     raise self.ended_by from error
                 raise
         if self.ended_by is not None:
@@ -239,13 +243,23 @@ class Calls:
             their threads must not go on.
         """
         self._none_begin = why
-        ended = [call for call in list(self._calls) if call.end(why)]
-        until = time.monotonic() + within_s
-        for call in ended:
-            if not call.wait(max(0.0, until - time.monotonic())):
-                with suppress(Exception):
-                    call.record(why)
-        return ended
+        calls = list(self._calls)
+        # Side by side: each may wait for a server that does not answer.
+        threads = [
+            threading.Thread(target=_end, args=[call, why, within_s], daemon=True) for call in calls
+        ]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + within_s + RECORD_S
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        return [call for call in calls if call.ended_by is why]
+
+
+def _end(call: Call, why: BaseException, within_s: float) -> None:
+    if call.end(why) and not call.wait(within_s):
+        with suppress(Exception):
+            call.record(why)
 
 
 def lost(call: Call, raised: ops.Raised) -> ops.Raised:

@@ -116,6 +116,11 @@ class Worker:
             raise UsageError(f"threads={threads!r} is not allowed: give 1 to {THREADS_MAX}")
         if poll < timedelta(seconds=1):
             raise UsageError("poll= must be a second at least: due times do not wait for it")
+        if not any(job.schedule for job in app.jobs.values()):
+            raise UsageError(
+                "no job of this App has a schedule, so a worker would wait for ever: give one"
+                " schedule=, or start jobs by name with `duly run`"
+            )
         require_connections(app, threads)
         self._app = app
         # SQLite has one writer: a second thread could only wait for the first one's handler.
