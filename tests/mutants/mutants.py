@@ -86,8 +86,10 @@ MUTANTS = [
         name="insert-ignore",
         rule="MariaDB: a plain INSERT whose 1062 is the answer.",
         file="_db/sql/mariadb.sql",
-        old="FOR\nINSERT INTO duly_occurrence",
-        new="FOR\nINSERT IGNORE INTO duly_occurrence",
+        old="FOR\nINSERT INTO duly_occurrence\n"
+        "    (job, nominal_us, partition_key, correction, disposition, fingerprint,",
+        new="FOR\nINSERT IGNORE INTO duly_occurrence\n"
+        "    (job, nominal_us, partition_key, correction, disposition, fingerprint,",
         killer=KILLERS + "test_rival_of_an_attempt_under_way_is_a_duplicate_and_no_error[mariadb]",
     ),
     Mutant(
@@ -439,9 +441,17 @@ MUTANTS = [
         name="prune-passes-what-is-held",
         rule="No prune passes a torn or running occurrence.",
         file="_core/retention.py",
-        old="        horizon_us = bound_us if held_us is None else held_us - 1\n",
+        old="        horizon_us = bound_us if held is None else held.nominal_us - 1\n",
         new="        horizon_us = bound_us\n",
         killer=BOUNDS + "test_prune_does_not_pass_a_torn_occurrence[sqlite]",
+    ),
+    Mutant(
+        name="prune-passes-what-is-missing",
+        rule="No prune passes a missing occurrence.",
+        file="_sync/prune.py",
+        old="        *_missing(session, op),\n",
+        new="",
+        killer="tests/contract/test_prune.py::test_prune_does_not_pass_a_missing_occurrence[sqlite]",
     ),
     Mutant(
         name="horizon-lowered",

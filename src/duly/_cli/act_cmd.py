@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def prune(settings: Settings, *, older_than: timedelta | datetime, clock_is_right: bool) -> int:
     """Delete old records; their keys stay refused for ever.
 
-    A job that holds a torn or running occurrence is pruned up to that one only.
+    A job that holds a torn, running or missing occurrence is pruned up to that one only.
     Works from --database alone.
     """
     from duly._cli.app_loading import load
@@ -53,12 +53,19 @@ def prune(settings: Settings, *, older_than: timedelta | datetime, clock_is_righ
     return exits.OK
 
 
+_STEPS = {
+    "torn": ": look at the data, then duly waive or duly correct it",
+    "missing": ": duly run or duly backfill it, or duly waive it",
+}
+
+
 def _line(job: PrunedJob) -> str:
     text = f"{job.job}: {job.occurrences} occurrences and {job.attempts} attempts deleted"
     if job.horizon_us is not None:
         text += f"; refused from now on: {_at(job.horizon_us)} and before"
-    if job.held_us is not None:
-        text += f"; stopped by {_at(job.held_us)}, which is torn or running"
+    if job.held is not None:
+        text += f"; stopped by {job.held.key}, which is {job.held.why}"
+        text += _STEPS.get(job.held.why, "")
     return text
 
 
@@ -69,6 +76,8 @@ def _json(job: PrunedJob) -> dict[str, object]:
         "attempts": job.attempts,
         "horizon": _at(job.horizon_us),
         "held_by": _at(job.held_us),
+        "held_key": None if job.held is None else job.held.key,
+        "held_why": None if job.held is None else job.held.why,
     }
 
 

@@ -1,7 +1,7 @@
 """Pruning that never frees a key: how far a prune may go, and the order of its statements.
 
-Decides the horizon of each job. It never passes a running attempt or a torn occurrence,
-and no flag lets it pass the floor (PROTOCOL 14 to 18). It never reads a clock.
+Decides the horizon of each job. It never passes a running attempt, a torn or a missing
+occurrence, and no flag lets it pass the floor (PROTOCOL 14 to 18). It never reads a clock.
 """
 
 from __future__ import annotations
@@ -35,10 +35,24 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class OldestHeld:
-    """The oldest torn or running occurrence at or below the bound. Reply: int or None."""
+    """The oldest torn, running or missing occurrence at or below the bound. Reply: Held or None."""
 
     job: str
     bound_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An occurrence that no prune passes.
+
+    Attributes:
+        key: Its logical key.
+        why: `torn`, `running` or `missing`.
+    """
+
+    nominal_us: int
+    key: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +115,19 @@ class PrunedJob:
 
     Attributes:
         horizon_us: Its horizon now; None if it has none.
-        held_us: The torn or running occurrence that stopped the prune short, if any.
+        held: The torn, running or missing occurrence that stopped the prune short, if any.
     """
 
     job: str
     horizon_us: int | None
     occurrences: int
     attempts: int
-    held_us: int | None = None
+    held: Held | None = None
+
+    @property
+    def held_us(self) -> int | None:
+        """The nominal time of what held it."""
+        return None if self.held is None else self.held.nominal_us
 
 
 def prune(
@@ -135,18 +154,16 @@ def prune(
     yield Rollback()
     done = []
     for job, before_us in jobs:
-        held_us: int | None = yield OldestHeld(job, bound_us)
+        held: Held | None = yield OldestHeld(job, bound_us)
         yield Rollback()
-        horizon_us = bound_us if held_us is None else held_us - 1
+        horizon_us = bound_us if held is None else held.nominal_us - 1
         if before_us is not None and before_us > horizon_us:
             horizon_us = before_us
-        done.append((yield from _prune_job(job, horizon_us, held_us)))
+        done.append((yield from _prune_job(job, horizon_us, held)))
     return done
 
 
-def _prune_job(
-    job: str, horizon_us: int, held_us: int | None
-) -> Generator[PruneOp, Any, PrunedJob]:
+def _prune_job(job: str, horizon_us: int, held: Held | None) -> Generator[PruneOp, Any, PrunedJob]:
     occurrences = attempts = tries = 0
     while True:
         try:
@@ -171,7 +188,7 @@ def _prune_job(
         occurrences += deleted.occurrences
         attempts += deleted.attempts
         if deleted.most < BATCH_ROWS:
-            return PrunedJob(job, horizon_us, occurrences, attempts, held_us)
+            return PrunedJob(job, horizon_us, occurrences, attempts, held)
 
 
 def _refuse_unsafe(bound_us: int, facts: Facts, clock_is_right: bool) -> None:

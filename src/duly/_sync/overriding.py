@@ -72,10 +72,13 @@ class Overriding(Asking):
         order = deciding.order(reason, actor)
         self._readiness.ensure()
         name, start, end = self._span(job, since, until)
-        found = waiving.missing_between(self.database, name, start, end)
+        parts = waiving.missing_between(self.database, name, self._of(name), start, end)
         if dry_run:
-            return len(found)
-        return sum(waiving.waive_all(self.database, name, found, order))
+            return sum(len(part.nominal_us) for part in parts.values())
+        return sum(
+            sum(waiving.waive_all(self.database, name, partition, part.nominal_us, order))
+            for partition, part in parts.items()
+        )
 
     def correct(self, key: str, *, reason: str, actor: str) -> Result:
         """Make a second effect for a settled occurrence, under the key's next number.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, retention
+from duly._core.instants import from_us
+from duly._core.occurrence import Occurrence
 from duly._db.dialects import ErrorKind
+from duly._sync import outstanding, registry
 from duly._sync.sweep import is_under_way
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
@@ -83,14 +86,45 @@ def _perform(evidence: Evidence, session: Session, op: retention.PruneOp) -> Any
             raise AssertionError(f"a prune does not ask for {op}")
 
 
-def _oldest_held(evidence: Evidence, session: Session, op: retention.OldestHeld) -> int | None:
-    torn = session.run("oldest_torn", {"job": op.job, "bound_us": op.bound_us})[0][0]
-    running = [
-        marker.nominal_us
-        for marker in evidence.running(session)
-        if marker.job == op.job
-        and marker.nominal_us <= op.bound_us
-        and is_under_way(session, marker)
+def _oldest_held(
+    evidence: Evidence, session: Session, op: retention.OldestHeld
+) -> retention.Held | None:
+    found = [
+        *_torn(session, op),
+        *_running(evidence, session, op),
+        *_missing(session, op),
     ]
-    held = running + ([] if torn is None else [int(torn)])
-    return min(held, default=None)
+    return min(found, key=lambda held: held.nominal_us, default=None)
+
+
+def _torn(session: Session, op: retention.OldestHeld) -> Iterator[retention.Held]:
+    us = session.run("oldest_torn", {"job": op.job, "bound_us": op.bound_us})[0][0]
+    if us is not None:
+        yield _held(op.job, int(us), "torn")
+
+
+def _running(
+    evidence: Evidence, session: Session, op: retention.OldestHeld
+) -> Iterator[retention.Held]:
+    for marker in evidence.running(session):
+        below = marker.job == op.job and marker.nominal_us <= op.bound_us
+        if below and is_under_way(session, marker):
+            yield _held(op.job, marker.nominal_us, "running", marker.partition_key)
+
+
+def _missing(session: Session, op: retention.OldestHeld) -> Iterator[retention.Held]:
+    """What is missing of each partition; looked for from where all was found settled."""
+    known = registry.read(session, op.job)
+    if known is None:
+        return
+    # With a period, an occurrence is due somewhat later than its nominal time.
+    bound_at = from_us(op.bound_us)
+    margin = bound_at - outstanding.earliest_due(known, bound_at)
+    now = min(from_us(session.clock_us()), bound_at + margin)
+    for partition, part in outstanding.missing(session, known, now=now).items():
+        if part.nominal_us[0] <= op.bound_us:
+            yield _held(op.job, part.nominal_us[0], "missing", partition)
+
+
+def _held(job: str, nominal_us: int, why: str, partition: str = "") -> retention.Held:
+    return retention.Held(nominal_us, Occurrence.from_us(job, nominal_us, partition).key, why)

@@ -13,7 +13,7 @@ from duly._core.instants import format_instant, from_us, to_us
 from duly._core.occurrence import Occurrence
 from duly._core.timing import due_time
 from duly._db import reading
-from duly._sync import planning, registry
+from duly._sync import outstanding, partitioning, registry
 from duly._sync.deciding import WAIT_S, decided
 from duly._sync.process import new_attempt_id
 from duly.errors import AlreadySettled, Expired, NotDue, UnknownJob, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duly._core.ops import Order
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
+    from duly._sync.planning import Missing
 
 BATCH = 200
 """Occurrences that one transaction waives: each holds its key until the commit."""
@@ -100,20 +101,22 @@ def waive(
 
 
 def missing_between(
-    database: Database, job: str, since: datetime, until: datetime
-) -> Sequence[int]:
-    """The missing nominal times of a job in [*since*, *until*), oldest first."""
+    database: Database, job: str, defined: Job | None, since: datetime, until: datetime
+) -> dict[str, Missing]:
+    """What is missing of each partition of a job in [*since*, *until*)."""
     with database.session() as session:
         known = registry.read(session, job)
         if known is None:
-            return []
-        found = planning.missing(session, known, now=from_us(session.clock_us())).nominal_us
-    first, last = to_us(since), to_us(until)
-    return [us for us in found if first <= us < last]
+            return {}
+        names = None
+        if defined is not None and defined.partitions is not None:
+            names = partitioning.partitions_of(database, defined)
+        found = outstanding.missing(session, known, now=from_us(session.clock_us()), names=names)
+    return outstanding.within(found, since, until)
 
 
 def waive_all(
-    database: Database, job: str, nominal_times: Sequence[int], order: Order
+    database: Database, job: str, partition: str, nominal_times: Sequence[int], order: Order
 ) -> Iterator[int]:
     """Waive missing occurrences; yields how many each transaction settled.
 
@@ -127,13 +130,13 @@ def waive_all(
             session.lock_guard(left)
             count = 0
             for us in reversed(batch):  # newest first, as every claim of many keys (PROTOCOL 22)
-                occurrence = Occurrence.from_us(job, us)
+                occurrence = Occurrence.from_us(job, us, partition)
                 if session.waive_free(occurrence, left, **said):
                     session.audit(occurrence, new_attempt_id(), action="waive", **said)
                     count += 1
             horizon_us = session.read_horizon(job)
             if horizon_us is not None and batch[0] <= horizon_us:
-                raise _expired(Occurrence.from_us(job, batch[0]), horizon_us)
+                raise _expired(Occurrence.from_us(job, batch[0], partition), horizon_us)
             return count
 
         yield decided(database, work, about=job, wait_s=WAIT_S)
