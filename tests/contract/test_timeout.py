@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._sync.deadline import Call
 from tests.contract.bank import OLD, wait_until
 
 if TYPE_CHECKING:
@@ -247,3 +248,25 @@ def assert_retry_applies(bank: Bank) -> None:
 
     assert app.run(bank.job, OLD, wait=5.0).outcome is duly.Outcome.APPLIED
     assert bank.units == 10
+
+
+def test_handler_that_returns_while_it_is_being_cancelled_is_not_interrupted_after_it() -> None:
+    """The alarm that is sent then meets duly's own code, where nothing may be raised."""
+    cancelling, returning = threading.Event(), threading.Event()
+
+    def cancel() -> None:
+        cancelling.set()
+        assert returning.wait(LONG_S)
+        time.sleep(0.1)  # so that the handler is back for certain
+
+    def handler() -> str:
+        assert cancelling.wait(LONG_S)
+        returning.set()
+        return "done"
+
+    call = Call("key", timeout=timedelta(seconds=0.01), cancel=cancel, record=lambda _why: None)
+    with pytest.raises(duly.HandlerTimeout) as raised:
+        call.made(handler)
+
+    assert raised.value.__cause__ is None  # nothing was raised in between
+    assert not call.end(AssertionError())

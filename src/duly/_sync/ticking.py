@@ -39,7 +39,7 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from datetime import datetime
 
     from duly._core.catch_up import Plan
@@ -170,9 +170,16 @@ class Ticking:
         return report
 
     def due(
-        self, now: datetime | None, refused: dict[str, DulyError]
+        self,
+        now: datetime | None,
+        refused: dict[str, DulyError],
+        only: Container[str] | None = None,
     ) -> tuple[datetime, list[tuple[Job, Known]]]:
-        """The clock, and the jobs that may have something missing by then."""
+        """The clock, and the jobs that may have something missing by then.
+
+        Args:
+            only: Of these names; None for all.
+        """
         found: list[tuple[Job, Known]] = []
         with self._database.session() as session:
             at = now or from_us(session.clock_us())
@@ -183,6 +190,8 @@ class Ticking:
                 if row is None or job.name in refused or job.ledger_name in paused:
                     continue
                 if job.schedule is None or _is_complete(job, row, at):
+                    continue
+                if only is not None and job.name not in only:
                     continue
                 known = registry.read(session, job.ledger_name)
                 assert known is not None

@@ -66,18 +66,22 @@ class _State:
     at_work: bool = False
     stuck: int = 0
 
+    def is_due(self, now: datetime) -> bool:
+        """Whether the job is to be looked at, and nobody does."""
+        return not self.at_work and self.wake_at is not None and self.wake_at <= now
+
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
     """What a look at all jobs found.
 
     Attributes:
-        everything: Whether it was a poll.
+        asked: The names of those that were looked at; None for all.
         read_s: The monotonic clock, just before the database's was read.
         error: It could not look.
     """
 
-    everything: bool
+    asked: set[str] | None
     read_s: float = 0.0
     at: datetime | None = None
     due: list[tuple[Job, Known]] = field(default_factory=list)
@@ -176,20 +180,19 @@ class Worker:
             return
         everything = monotonic_s >= self._check_at_s
         now = self._clock.now(monotonic_s)
-        waiting = [s for s in self._states.values() if not s.at_work]
-        due = self._failures == 0 and any(
-            now is not None and s.wake_at is not None and s.wake_at <= now for s in waiting
-        )
-        if everything or due:
+        asked = set[str]()
+        if now is not None and self._failures == 0:
+            asked = {name for name, state in self._states.items() if state.is_due(now)}
+        if everything or asked:
             self._is_checking = True
             if everything:
                 self._check_at_s = monotonic_s + self._poll.total_seconds()
-            self._checks.put(lambda: self._check(everything))
+            self._checks.put(lambda: self._check(None if everything else asked))
 
-    def _check(self, everything: bool) -> None:
+    def _check(self, asked: set[str] | None) -> None:
         """In the thread of checks: ask the ledger."""
         try:
-            if everything:
+            if asked is None:
                 self._app._readiness.ensure()  # noqa: SLF001 - a part of the App
             _, refused = self._registry.register()
             said = {name: str(error) for name, error in refused.items()}
@@ -199,10 +202,10 @@ class Worker:
                 log.warning("job_refused", extra={"job": name, "error": said[name]})
             self._refused = said
             read_s = time.monotonic()
-            at, due = self._ticking.due(None, refused)
-            self._events.put(_Checked(everything, read_s, at, due))
+            at, due = self._ticking.due(None, refused, asked)
+            self._events.put(_Checked(asked, read_s, at, due))
         except BaseException as error:
-            self._events.put(_Checked(everything, error=error))
+            self._events.put(_Checked(asked, error=error))
 
     def _next_event(self) -> None:
         now = self._clock.now(time.monotonic())
@@ -239,8 +242,7 @@ class Worker:
         self._clock.learn(found.at, found.read_s)
         due = {job.name: known for job, known in found.due}
         for name, state in self._states.items():
-            is_asked = state.wake_at is not None and state.wake_at <= found.at
-            if state.at_work or not (found.everything or is_asked):
+            if state.at_work or not (found.asked is None or name in found.asked):
                 continue
             job = self._app.jobs[name]
             state.wake_at = look_again(Look(found.at, next_due(job, found.at)), self._poll)
