@@ -11,7 +11,7 @@ import pytest
 import duly
 from duly._db.sessions.base import Session
 from duly._sync import planning
-from tests.races.bank import OLD, Bank, credit, key_at
+from tests.races.bank import OLD, Bank, credit, key_at, recent
 from tests.races.beats import BEAT, MINUTE, Beats, held, outcomes, problems, settled
 from tests.races.steps import BOUND_S, LockWatch, Stops, start, wait_for, wait_until_reached
 
@@ -168,40 +168,38 @@ def test_covering_run_whose_period_is_run_again_and_again_covers_the_rest(bank: 
     assert book.covers == [[key for key in beats.keys if key not in applied]]
 
 
+@pytest.mark.parametrize("newest", ["old", "young"])
 @pytest.mark.parametrize("catch_up", ["reconcile", "skip"])
 def test_period_that_was_run_and_pruned_after_the_plan_is_left_alone(
-    bank: Bank, catch_up: str
+    bank: Bank, catch_up: str, newest: str
 ) -> None:
     """Its key looks free; the horizon, read under the guard, says that it is not."""
-    book, now = Book(), OLD + 5 * DAY
-    policies: dict[str, Any] = {"schedule": "0 0 * * *", "starts": OLD}
-    if catch_up == "reconcile":
-        policies |= RECONCILE
-    else:
-        policies |= {**SKIP, "max_running": 2}
+    first = OLD
+    if newest == "young":  # only the oldest is old enough to have been pruned
+        first = recent(0).replace(hour=0, minute=0) - 5 * DAY
+    book, now = Book(), first + 5 * DAY
+    policies: dict[str, Any] = {"schedule": "0 0 * * *", "starts": first}
+    policies |= RECONCILE if catch_up == "reconcile" else SKIP
     app, other = bank.app(), bank.app()
     for each, handler in ((app, book), (other, credit)):
         each.job(BEAT, **policies)(handler)
         each.register()
-    stops = Stops()
     with held(planning, "plan", after=True) as hold:
-        app._probe = stops
         tick = start(app.tick, now)
         hold.wait()
-        assert other.run(BEAT, OLD).outcome is duly.Outcome.APPLIED
-        other.prune(older_than=OLD)
+        assert other.run(BEAT, first).outcome is duly.Outcome.APPLIED
+        other.prune(older_than=first)
         hold.go()
         report = tick.result(BOUND_S)
-    oldest, newest = key_at(OLD, BEAT), key_at(now, BEAT)
+    oldest = key_at(first, BEAT)
     assert problems(report) == []
-    assert bank.effects() == {oldest: 1, newest: 1}
-    assert oldest not in settled(bank)
-    between = [key_at(OLD + day * DAY, BEAT) for day in range(1, 5)]
-    assert set(settled(bank)) == {*between, newest}
+    assert bank.effects() == {oldest: 1, key_at(now, BEAT): 1}
+    rest = [key_at(first + day * DAY, BEAT) for day in range(1, 6)]
+    assert set(settled(bank)) == set(rest)
     if catch_up == "reconcile":
-        assert book.covers == [[*between, newest]]
+        assert book.covers == [rest]
     with pytest.raises(duly.Expired):
-        app.run(BEAT, OLD)
+        app.run(BEAT, first)
 
 
 # --------------------------------------------------------------------------------------- skipping

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import duly
 from duly._db import expectation
-from tests.races.bank import credit
-from tests.races.beats import BEAT, Beats
-from tests.races.steps import BOUND_S, start
+from duly._sync import planning, registry, ticking
+from tests.races.bank import OLD, credit, key_at, recent
+from tests.races.beats import BEAT, MINUTE, Beats, held, outcomes, problems, settled
+from tests.races.steps import BOUND_S, LockWatch, Stops, start, wait_for, wait_until_reached
 
 if TYPE_CHECKING:
     from duly._core.revision import Revision
     from tests.races.bank import Bank
 
 HOSTS = 4
+SECOND = timedelta(seconds=1)
 
 
 def _defining(bank: Bank, beats: Beats, **policies: Any) -> duly.App:
@@ -100,3 +103,104 @@ def test_different_definitions_make_a_revision_each(
     for app in stale:
         refused = app.register()[1]
         assert isinstance(refused[BEAT], duly.DefinitionStale)
+
+
+# ------------------------------------------------------------------------------- beside a tick
+
+
+def test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect(bank: Bank) -> None:
+    """The tick goes on by its plan; from then on the new schedule counts, and the past stays."""
+    beats = Beats.of(5)
+    payloads: dict[str, Any] = {}
+
+    def note(run: duly.Run) -> None:
+        credit(run)
+        payloads[run.key] = run.payload
+
+    app = beats.app(bank, note, payload=1)
+    stops = Stops()
+    stop = stops.at("before CallHandler")
+    app._probe = stops
+    tick = start(app.tick, beats.now)
+    assert wait_until_reached(stop, tick)
+    edited = bank.app()
+    edited.job(BEAT, schedule="*/2 * * * *", starts=beats.first, payload=2)(note)
+    registered = start(edited.register)
+    if bank.name != "sqlite":  # there it waits for the one writer
+        registered.result(BOUND_S)
+    stop.go()
+    assert outcomes(tick.result(BOUND_S)) == ["applied"] * 5
+    written, refused = registered.result(BOUND_S)
+    assert refused == {}
+    (revision,) = [each for each in written if each.job == BEAT]
+    assert revision.number == 2
+
+    assert edited.tick(beats.now).jobs == []
+    stale = app.tick(beats.now)
+    assert [type(job.refused) for job in stale.jobs] == [duly.DefinitionStale]
+    assert bank.effects() == dict.fromkeys(beats.keys, 1)
+    assert payloads == dict.fromkeys(beats.keys, 1)
+    later = recent(0) + 9 * MINUTE
+    edited.tick(later)
+    after = {key: n for key, n in bank.effects().items() if key not in beats.keys}
+    expected = {}
+    for number in range(1, 30):
+        at = beats.times[-1] + number * MINUTE
+        if at < revision.effective_at or (at.minute % 2 == 0 and at <= later):
+            expected[key_at(at, BEAT)] = 1 if at < revision.effective_at else 2
+    assert after == dict.fromkeys(expected, 1)
+    assert {key: payloads[key] for key in after} == expected
+    assert set(expected.values()) == {1, 2}
+
+
+@pytest.mark.parametrize("written", ["before the mark", "during the mark", "after the mark"])
+def test_revision_decided_before_a_tick_and_written_later_is_not_lost(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """The tick finds all complete by the old schedule; the new one counts from before that on."""
+    if (bank.name, written) == ("sqlite", "after the mark"):
+        pytest.skip("SQLite has one writer, and the revision's is at work")
+    job = "often"
+    monkeypatch.setattr(ticking, "COMPLETE_EVERY", 1)
+    app, edited = bank.app(), bank.app()
+    app.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD))(credit)
+    app.register()
+    edited.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD + SECOND))(credit)
+    uncommitted = written == "during the mark"
+    with (
+        held(expectation, "add_revision", after=uncommitted) as writing,
+        held(planning, "plan", after=True) as planned,
+    ):
+        registered = start(edited.register)
+        writing.wait()  # its clock is read
+        _let_pass(bank, 2_500_000)
+        tick = start(app.tick)
+        planned.wait()
+        if written == "before the mark":
+            writing.go()
+            registered.result(BOUND_S)
+        planned.go()
+        if uncommitted and bank.name != "sqlite":
+            LockWatch(bank).wait_until_waiting(1, tick)
+        if not uncommitted:
+            report = tick.result(BOUND_S)
+        writing.go()
+        report = tick.result(BOUND_S)
+        revisions, refused = registered.result(BOUND_S)
+    assert (refused, problems(report)) == ({}, [])
+    (revision,) = [each for each in revisions if each.job == job]
+    assert revision.effective_at < report.at
+    edited.tick(report.at)
+    with edited.database.session() as session:
+        known = registry.read(session, job)
+    assert known is not None
+    due = list(known.expected.due_between(revision.effective_at, report.at))
+    assert due
+    assert {key_at(at, job) for at in due} <= set(settled(bank, job))
+
+
+def _let_pass(bank: Bank, microseconds: int) -> None:
+    """Wait by the database's clock."""
+    with bank.app().database.session() as session:
+        began_us = session.clock_us()
+        wait_for(lambda: session.clock_us() > began_us + microseconds, "the clock")

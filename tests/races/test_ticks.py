@@ -11,15 +11,13 @@ import pytest
 
 import duly
 from duly._core.instants import to_us
-from duly._db import expectation
-from duly._sync import planning, registry, ticking
+from duly._sync import ticking
 from tests.races.bank import OLD, Bank, credit, key_at, recent
 from tests.races.beats import (
     BEAT,
     MINUTE,
     Beats,
     found_spans,
-    held,
     most_at_once,
     outcomes,
     problems,
@@ -27,7 +25,7 @@ from tests.races.beats import (
     timed,
 )
 from tests.races.starter import Starter, race
-from tests.races.steps import BOUND_S, Stops, start, wait_for, wait_until_reached
+from tests.races.steps import BOUND_S, Stops, start, wait_until_reached
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -165,88 +163,25 @@ def test_job_is_registered_beside_handlers_that_hold_slots_of_others(bank: Bank)
 # ----------------------------------------------------------------- what happens during a tick
 
 
-def test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect(bank: Bank) -> None:
-    """The tick goes on by its plan; from then on the new schedule counts, and the past stays."""
-    beats = Beats.of(5)
-    payloads: dict[str, Any] = {}
-
-    def note(run: duly.Run) -> None:
-        credit(run)
-        payloads[run.key] = run.payload
-
-    app = beats.app(bank, note, payload=1)
-    stops = Stops()
-    stop = stops.at("before CallHandler")
-    app._probe = stops
-    tick = start(app.tick, beats.now)
-    assert wait_until_reached(stop, tick)
-    edited = bank.app()
-    edited.job(BEAT, schedule="*/2 * * * *", starts=beats.first, payload=2)(note)
-    registered = start(edited.register)
-    if bank.name != "sqlite":  # there it waits for the one writer
-        registered.result(BOUND_S)
-    stop.go()
-    assert outcomes(tick.result(BOUND_S)) == ["applied"] * 5
-    written, refused = registered.result(BOUND_S)
-    assert refused == {}
-    (revision,) = [each for each in written if each.job == BEAT]
-    assert revision.number == 2
-
-    assert edited.tick(beats.now).jobs == []
-    stale = app.tick(beats.now)
-    assert [type(job.refused) for job in stale.jobs] == [duly.DefinitionStale]
-    assert bank.effects() == dict.fromkeys(beats.keys, 1)
-    assert payloads == dict.fromkeys(beats.keys, 1)
-    later = recent(0) + 9 * MINUTE
-    edited.tick(later)
-    after = {key: n for key, n in bank.effects().items() if key not in beats.keys}
-    expected = {}
-    for number in range(1, 30):
-        at = beats.times[-1] + number * MINUTE
-        if at < revision.effective_at or (at.minute % 2 == 0 and at <= later):
-            expected[key_at(at, BEAT)] = 1 if at < revision.effective_at else 2
-    assert after == dict.fromkeys(expected, 1)
-    assert {key: payloads[key] for key in after} == expected
-    assert set(expected.values()) == {1, 2}
-
-
-def test_revision_older_than_what_a_tick_found_complete_is_looked_at_again(
+def test_failed_occurrence_behind_newer_ones_stays_missing(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was decided before the tick and written while the tick ran: nothing of it is lost."""
-    job = "often"
-    app, edited = bank.app(), bank.app()
-    app.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD))(credit)
-    app.register()
+    """What is complete is a set: a hole behind the newest is never passed."""
     monkeypatch.setattr(ticking, "COMPLETE_EVERY", 1)
-    # Its clock is read; it is held before it writes.
-    edited.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD + SECOND))(credit)
-    with held(expectation, "add_revision") as writing, held(planning, "plan", after=True) as hold:
-        registered = start(edited.register)
-        writing.wait()
-        with bank.app().database.session() as session:
-            began_us = session.clock_us()
-            wait_for(lambda: session.clock_us() > began_us + 2_500_000, "two seconds")
-        tick = start(app.tick)
-        hold.wait()
-        writing.go()
-        written, refused = registered.result(BOUND_S)
-        hold.go()
-        report = tick.result(BOUND_S)
-    assert refused == {}
-    assert problems(report) == []
-    (revision,) = [each for each in written if each.job == job]
-    assert revision.effective_at < report.at
-    edited.tick(report.at)
-    with edited.database.session() as session:
-        known = registry.read(session, job)
-        assert known is not None
-        expected = list(known.expected.due_between(revision.effective_at, report.at))
-    assert expected
-    keys = [key_at(at, job) for at in expected]
-    assert {key: how for key, how in settled(bank, job).items() if key in keys} == dict.fromkeys(
-        keys, "applied"
-    )
+    beats = Beats.of(5)
+    fails = {beats.keys[2]}
+
+    def handle(run: duly.Run) -> None:
+        if run.key in fails:
+            raise ValueError("no")
+        credit(run)
+
+    app = beats.app(bank, handle, retry=duly.Retry(first=timedelta(0)))
+    assert outcomes(app.tick(beats.now)) == [*["applied"] * 2, "failed", *["applied"] * 2]
+    fails.clear()
+    report = app.tick(recent(0) + 2 * MINUTE)  # after the failure
+    assert next(ran.key for job in report.jobs for ran in job.ran) == beats.keys[2]
+    assert bank.effects()[beats.keys[2]] == 1
 
 
 def test_pause_during_a_tick_doubles_and_loses_nothing(bank: Bank) -> None:
