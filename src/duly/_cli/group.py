@@ -26,6 +26,7 @@ COMMANDS = {
     "history": ("read_cmd", "What happened to a job, newest first."),
     "explain": ("read_cmd", "All that is known of one key, with a verdict to quote."),
     "check": ("read_cmd", "Ask whether an occurrence is completed: exits 0 or 4."),
+    "backfill": ("backfill_cmd", "Run what is not settled of a span, oldest first."),
     "waive": ("override_cmd", "Settle a missing or torn occurrence without its effect."),
     "correct": ("override_cmd", "Make a second effect for a settled occurrence."),
     "pause": ("override_cmd", "Expect nothing of a job until it is resumed."),

@@ -17,9 +17,11 @@ from duly._sync.asking import Asking
 from duly.errors import KeyInvalid, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date, datetime
 
     from duly._core.job import Job
+    from duly._sync.backfill import Backfilled, BackfillReport
     from duly._sync.refusals import Result
 
 
@@ -152,6 +154,73 @@ class Overriding(Asking):
         """
         order = deciding.order(reason, actor)
         return pausing.retire(self.database, self._registered(job), order, self.started_by)
+
+    def backfill(
+        self,
+        job: str,
+        *,
+        since: datetime | date | str,
+        until: datetime | date | str,
+        dry_run: bool = False,
+        workers: int = 1,
+        stop_on_failure: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+        on_counted: Callable[[BackfillReport], None] | None = None,
+        on_done: Callable[[Backfilled], None] | None = None,
+    ) -> BackfillReport:
+        """Run every nominal time of a span that is due and not settled, oldest first.
+
+        Also those before the job's start, which nothing expects. A handler's exception is
+        recorded and told in the report, and the rest goes on. It may be repeated: what is
+        settled is not run again.
+
+        Args:
+            since, until: The span of nominal times, half-open: instants, or dates in the job's
+                zone. What is not due yet is left out.
+            dry_run: Only count them.
+            workers: How many threads run them, at most 12. One keeps to `max_running`, with
+                whatever else runs the job; more overlap, as this order says.
+            stop_on_failure: Stop at the first that fails.
+            reason: Why; kept with the audit if it is given.
+            actor: Who; by default who starts attempts here.
+            on_counted: Called once, before the first is run.
+            on_done: Called after each one, in the caller's thread.
+
+        Raises:
+            UsageError: An unknown job, or one without a schedule; a span that ends before it
+                begins, or begins in the future.
+            Expired: The span begins at or below the horizon.
+            OperatorError, ConnectionLost, …: What every further one would meet, such as a torn
+                occurrence; those before are done.
+        """
+        from duly._sync.backfill import WORKERS_MAX, Backfill
+
+        if isinstance(workers, bool) or not 1 <= workers <= WORKERS_MAX:
+            raise UsageError(f"workers={workers!r} is not from 1 to {WORKERS_MAX}")
+        order = deciding.order(reason, actor or self.started_by) if reason is not None else None
+        self._readiness.ensure()
+        name, start, end = self._span(job, since, until)
+        defined = self._of(name) or find(self.jobs, job)
+        known = self._registry.known(defined, fresh=True)
+        planned = Backfill(
+            self.database,
+            self._attempts,
+            defined,
+            known,
+            since=start,
+            until=end,
+            now=questions.now(self.database),
+        )
+        report = planned.count()
+        if on_counted is not None:
+            on_counted(report)
+        if dry_run or not report.total:
+            return report
+        if order is not None:
+            waiving.note_span(self.database, name, "backfill", order, start, end)
+        planned.run(report, workers=workers, stop_on_failure=stop_on_failure, on_done=on_done)
+        return report
 
     def prune(
         self, *, older_than: timedelta | datetime, clock_is_right: bool = False

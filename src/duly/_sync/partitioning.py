@@ -53,7 +53,7 @@ def missing(
     if unplanned:
         names = partitions_of(database, job)
         for us in unplanned:
-            _fix(session, known.job, us, names)
+            fix(session, known.job, us, names)
     rows = session.run("missing_partitions", {**bounds, "limit": PARTITIONS_MAX})
     until_us = to_us(due[-1])
     found: dict[str, array[int]] = {}
@@ -101,7 +101,7 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
+def fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
     """Fix the set of one occurrence, unless another host just did."""
     key = {"job": job, "nominal_us": nominal_us}
     try:

@@ -14,7 +14,7 @@ from duly._core.occurrence import Occurrence
 from duly._core.timing import due_time
 from duly._db import reading
 from duly._sync import outstanding, partitioning, registry
-from duly._sync.deciding import WAIT_S, decided
+from duly._sync.deciding import REASON_MAX, WAIT_S, decided
 from duly._sync.process import new_attempt_id
 from duly.errors import AlreadySettled, Expired, NotDue, UnknownJob, UsageError
 
@@ -140,6 +140,20 @@ def waive_all(
             return count
 
         yield decided(database, work, about=job, wait_s=WAIT_S)
+
+
+def note_span(
+    database: Database, job: str, action: str, order: Order, since: datetime, until: datetime
+) -> None:
+    """Keep who ordered something for a span, and why; the key is the instant of the order."""
+    what = f"{order.reason} ({format_instant(since)} to {format_instant(until)})"[:REASON_MAX]
+
+    def work(session: Session, _left: float) -> None:
+        occurrence = Occurrence.from_us(job, session.clock_us())
+        said = {"action": action, "actor": order.actor, "reason": what}
+        session.audit(occurrence, new_attempt_id(), **said)
+
+    decided(database, work, about=f"job {job}")
 
 
 def _due_at(session: Session, job: Job | None, occurrence: Occurrence) -> datetime:

@@ -109,6 +109,13 @@ SELECT MIN(nominal_us)
 FROM duly_occurrence
 WHERE job = :job AND nominal_us >= :since_us AND partition_key = :partition_key AND correction = 1
 
+-- name: settled_times
+SELECT nominal_us
+FROM duly_occurrence
+WHERE job = :job AND nominal_us >= :since_us AND nominal_us <= :until_us
+  AND partition_key = :partition_key AND correction = 1
+ORDER BY nominal_us
+
 -- name: failures
 SELECT a.nominal_us, COUNT(*), MAX(a.finished_us), MAX(CASE WHEN a.final THEN a.finished_us END)
 FROM duly_attempt AS a
