@@ -45,7 +45,7 @@ class RRule(RRuleSchedule):
     No question walks from the start: one looks at no more than the months, weeks or periods
     of the rule from the asked time to the next that fires, a tenth of a second at worst, for
     rules that fire once in thousands of years. A rule that never fires is refused here, in
-    under a second. The times of a COUNT, 100,000 at most, are listed when first asked for.
+    under a second. The times of a COUNT, 10,000 at most, are listed when first asked for.
     """
 
     def __init__(

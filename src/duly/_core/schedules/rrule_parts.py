@@ -16,7 +16,7 @@ from duly.errors import ScheduleInvalid
 
 __all__ = ["COUNT_MAX", "Rule", "Until", "parse", "stamp"]
 
-COUNT_MAX: Final = 100_000
+COUNT_MAX: Final = 10_000
 INTERVAL_MAX: Final = 999_999_999
 RULE_MAX: Final = 10_000
 
