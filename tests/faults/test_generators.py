@@ -87,7 +87,7 @@ def answers(op: Any) -> list[Any]:
         case retention.ListJobs():
             return [[("work", None), ("other", 5)], []]
         case retention.OldestHeld():
-            return [None, 7]
+            return [None, retention.Held(7, "work:1970-01-01T00:00:00.000007Z", "torn")]
         case retention.DeleteBatch():
             return [retention.Deleted(retention.BATCH_ROWS, 0, 0), retention.Deleted(0, 0, 0)]
         case _:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants import mutants
+from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.mutants.mutants import Mutant
+
+MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS]
 SOURCE = ROOT / "src" / "duly"
 FAILED = 1  # pytest's exit code where tests ran and one failed
 

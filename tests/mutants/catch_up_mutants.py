@@ -1,0 +1,255 @@
+"""Each rule about several keys, slots, what is expected and what is complete, taken out.
+
+As `mutants.py`, whose rules are those of one attempt and of a prune.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.mutants import Mutant
+
+COVER = "tests/races/test_cover.py::"
+ENDED = "tests/races/test_cover_ended.py::"
+TICKS = "tests/races/test_ticks.py::"
+REGISTERING = "tests/races/test_registering.py::"
+REVISION = "tests/core/test_revision.py::"
+UPGRADE = "tests/migration/test_upgrade.py::"
+
+_CIRCLE = COVER + "test_covering_runs_of_two_ticks_wait_for_each_other_and_never_in_a_circle"
+_LEFT = COVER + "test_covering_run_behind_a_manual_run_covers_what_is_left"
+_PRUNED = COVER + "test_period_that_was_run_and_pruned_after_the_plan_is_left_alone"
+_DECIDED = REGISTERING + "test_revision_decided_before_a_tick_and_written_later_is_not_lost"
+_BESIDE = REGISTERING + "test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect"
+
+CATCH_UP_MUTANTS = [
+    # --------------------------------------------------------------------------- several keys
+    Mutant(
+        name="cover-after-the-handler",
+        rule="What a run covers is claimed before its handler, who is told of it.",
+        file="_core/protocol.py",
+        old="        yield Cover(horizon_us)\n"
+        "    handled: Returned | Raised = yield CallHandler()\n",
+        new="        pass\n"
+        "    handled: Returned | Raised = yield CallHandler()\n"
+        "    yield Cover(horizon_us)\n",
+        killer=_LEFT + "[postgresql-applies]",
+    ),
+    Mutant(
+        name="cover-oldest-first-on-postgresql",
+        rule="Several keys are claimed from the newest to the oldest.",
+        file="_db/sql/postgresql.sql",
+        old="ORDER BY CAST(each.value AS BIGINT) DESC\n"
+        "ON CONFLICT DO NOTHING\nRETURNING nominal_us",
+        new="ORDER BY CAST(each.value AS BIGINT)\nON CONFLICT DO NOTHING\nRETURNING nominal_us",
+        killer=_CIRCLE + "[postgresql]",
+    ),
+    Mutant(
+        name="cover-oldest-first-on-mariadb",
+        rule="Several keys are claimed from the newest to the oldest.",
+        file="_db/sql/mariadb.sql",
+        old="ORDER BY each_time.value DESC\n"
+        "ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job\n\n-- name: covered",
+        new="ORDER BY each_time.value\n"
+        "ON DUPLICATE KEY UPDATE duly_occurrence.job = duly_occurrence.job\n\n-- name: covered",
+        killer=_CIRCLE + "[mariadb]",
+    ),
+    Mutant(
+        name="cover-claimed-before-the-newest",
+        rule="The newest is claimed first, by the run that covers the others.",
+        file="_core/protocol.py",
+        old="    claimed: Claimed = yield Claim()\n"
+        "    if not claimed.inserted:\n"
+        "        return (yield from _refused(request))\n",
+        new="    if request.cover:\n"
+        "        yield Cover(horizon_us)\n"
+        "    claimed: Claimed = yield Claim()\n"
+        "    if not claimed.inserted:\n"
+        "        return (yield from _refused(request))\n",
+        killer=_CIRCLE + "[postgresql]",
+    ),
+    Mutant(
+        name="cover-without-on-conflict",
+        rule="A period that was run by hand meanwhile is left out, and is no error.",
+        file="_db/sql/postgresql.sql",
+        old="DESC\nON CONFLICT DO NOTHING\nRETURNING nominal_us",
+        new="DESC\nRETURNING nominal_us",
+        killer=_LEFT + "[postgresql-applies]",
+    ),
+    Mutant(
+        name="held-keys-counted-as-covered",
+        rule="`covers` is what became ours.",
+        file="_db/sessions/base.py",
+        old='            ours += [int(row[0]) for row in self.run("cover", params)]\n',
+        new='            self.run("cover", params)\n            ours += batch\n',
+        killer=_LEFT + "[postgresql-applies]",
+    ),
+    Mutant(
+        name="held-keys-counted-as-covered-on-mariadb",
+        rule="`covers` is what became ours.",
+        file="_db/sessions/pymysql_driver.py",
+        old='        return [int(row[0]) for row in self.run("covered", claim)]\n',
+        new="        return list(nominal_times)\n",
+        killer=_LEFT + "[mariadb-applies]",
+    ),
+    Mutant(
+        name="held-keys-counted-as-skipped-on-mariadb",
+        rule="What a tick says that it skipped is what it settled.",
+        file="_db/sessions/pymysql_driver.py",
+        old="sum(int(row[0]) == clock_us for row in rows)",
+        new="len(rows)",
+        killer=COVER + "test_two_ticks_that_skip_the_same_settle_each_once[mariadb]",
+    ),
+    Mutant(
+        name="cover-ignores-the-horizon",
+        rule="A period that was run and pruned after the plan is not covered.",
+        file="_core/protocol.py",
+        old="        yield Cover(horizon_us)\n",
+        new="        yield Cover()\n",
+        killer=_PRUNED + "[sqlite-reconcile-old]",
+    ),
+    Mutant(
+        name="age-of-the-newest-only",
+        rule="The oldest that a run covers says whether the guard is needed.",
+        file="_core/protocol.py",
+        old="    oldest_us = request.cover[-1] if request.cover else "
+        "request.occurrence.nominal_us\n",
+        new="    oldest_us = request.occurrence.nominal_us\n",
+        killer=_PRUNED + "[postgresql-reconcile-young]",
+    ),
+    Mutant(
+        name="skip-ignores-the-horizon",
+        rule="No row says `skipped` of what was applied and pruned.",
+        file="_sync/ticking.py",
+        old="[us for us in reversed(nominal_times) if horizon_us is None or us > horizon_us]",
+        new="[us for us in reversed(nominal_times)]",
+        killer=_PRUNED + "[sqlite-skip-old]",
+    ),
+    Mutant(
+        name="skip-stops-the-tick-where-it-must-wait",
+        rule="A long late run of what is too old holds up nothing else.",
+        file="_sync/ticking.py",
+        old='            log.info("skip_put_off", extra={"job": known.job, "error": str(error)})\n'
+        "            return 0\n",
+        new="            raise\n",
+        killer=COVER
+        + "test_tick_is_not_held_up_by_a_long_late_run_of_what_it_would_skip[postgresql]",
+    ),
+    Mutant(
+        name="covered-rows-of-a-torn-run-not-torn",
+        rule="MariaDB: what an implicit commit landed as superseded is torn with its run.",
+        file="_db/sessions/pymysql_driver.py",
+        old='        self.change("tear_covered", params)\n',
+        new="",
+        killer=ENDED + "test_ddl_of_a_covering_run_tears_what_it_covered[mariadb]",
+    ),
+    Mutant(
+        name="covered-rows-of-a-dead-torn-run-not-torn",
+        rule="The same where nobody lived to hold the key.",
+        file="_db/sessions/pymysql_driver.py",
+        old='        self.change("tear_unsealed", key_params(occurrence))\n',
+        new="",
+        killer=ENDED
+        + "test_covering_run_that_died_after_its_ddl_is_torn_with_what_it_covered[mariadb]",
+    ),
+    # ---------------------------------------------------------------------------------- slots
+    Mutant(
+        name="slot-not-taken",
+        rule="Who starts a job by tick holds one of its slots until the end.",
+        file="_core/protocol.py",
+        old="    if request.slots is not None and not (yield TakeSlot(request.slots)):\n",
+        new="    if False:\n",
+        killer=TICKS + "test_as_many_ticks_run_at_once_as_may_and_no_more[postgresql]",
+    ),
+    Mutant(
+        name="slot-not-locked",
+        rule="A slot is a row's lock, not the row.",
+        file="_db/sql/postgresql.sql",
+        old="LIMIT 1\nFOR NO KEY UPDATE SKIP LOCKED\n",
+        new="LIMIT 1\n",
+        killer=TICKS + "test_as_many_ticks_run_at_once_as_may_and_no_more[postgresql]",
+    ),
+    Mutant(
+        name="slots-locked-as-a-range",
+        rule="MariaDB: a range of slots locks the gap beside it too.",
+        file="_db/sql/mariadb.sql",
+        old="WHERE job = :job AND slot = :slot\n",
+        new="WHERE job = :job AND slot <= :slot\n",
+        killer=TICKS + "test_job_is_registered_beside_handlers_that_hold_slots_of_others[mariadb]",
+    ),
+    # --------------------------------------------------------------- what is complete, expected
+    Mutant(
+        name="complete-although-something-waits",
+        rule="A job is complete up to a time where nothing expected by then is missing.",
+        file="_sync/ticking.py",
+        old="        if not newest_us or settled != "
+        "sum(plan.missing for plan in done.parts.values()):\n",
+        new="        if not newest_us:\n",
+        killer=TICKS + "test_failed_occurrence_behind_newer_ones_stays_missing[sqlite]",
+    ),
+    Mutant(
+        name="complete-by-a-revision-that-is-not-in-force",
+        rule="Only the latest revision says what is complete.",
+        file="_db/sql/catch_up.sql",
+        old="  AND NOT EXISTS (\n"
+        "    SELECT 1 FROM duly_job_revision AS r WHERE r.job = :job AND r.revision > :revision)\n",
+        new="",
+        killer=_DECIDED + "[postgresql-before the mark]",
+    ),
+    Mutant(
+        name="revision-written-beside-a-mark",
+        rule="A revision and a mark take the job's row first, one after the other.",
+        file="_db/expectation.py",
+        old="    session.lock_job(revision.job, 10.0)\n",
+        new="",
+        killer=_DECIDED + "[postgresql-during the mark]",
+    ),
+    Mutant(
+        name="complete-stays-with-a-new-revision",
+        rule="What a new revision expects is looked at, whatever was found complete before.",
+        file="_db/expectation.py",
+        old='    session.change("mark_complete" if revision.number == 1 '
+        'else "unmark_complete", before)\n',
+        new='    if revision.number == 1:\n        session.change("mark_complete", before)\n',
+        killer=_DECIDED + "[postgresql-after the mark]",
+    ),
+    Mutant(
+        name="expected-by-the-latest-revision-alone",
+        rule="What an earlier revision expected stays expected.",
+        file="_sync/registry.py",
+        old="Expected(spans(self.revisions), self.pauses, horizon=horizon)",
+        new="Expected(spans(self.revisions[-1:]), self.pauses, horizon=horizon)",
+        killer=_BESIDE + "[sqlite]",
+    ),
+    Mutant(
+        name="stale-definition-accepted",
+        rule="A definition that equals an earlier revision does not bring it back by itself.",
+        file="_core/revision.py",
+        old="    if not earlier:\n",
+        new="    if True:\n",
+        killer=_BESIDE + "[sqlite]",
+    ),
+    Mutant(
+        name="older-zone-data-accepted",
+        rule="A host with older zone data that disagrees is refused.",
+        file="_core/revision.py",
+        old="    if zone_version > known.zone_version:\n",
+        new="    if True:\n",
+        killer=REVISION + "test_older_zone_data_is_refused_for_a_zone_that_the_job_had_before",
+    ),
+    Mutant(
+        name="second-revision-of-one-number-fails",
+        rule="Who loses the race for a revision's number decides again.",
+        file="_sync/registry.py",
+        old="if self._database.dialect.classify(failed.error) is not ErrorKind.DUPLICATE_KEY:",
+        new="if True:",
+        killer=REGISTERING + "test_different_definitions_make_a_revision_each[postgresql-edit]",
+    ),
+    # -------------------------------------------------------------------------------- upgrades
+    Mutant(
+        name="upgrade-that-cannot-be-run-again",
+        rule="MariaDB commits each statement of an upgrade, so each can be run again.",
+        file="_db/migrations/versions/0002_expectation.mariadb.sql",
+        old="ALTER TABLE duly_job ADD COLUMN IF NOT EXISTS shown_name VARCHAR(100);",
+        new="ALTER TABLE duly_job ADD COLUMN shown_name VARCHAR(100);",
+        killer=UPGRADE + "test_upgrade_that_failed_half_way_is_completed_by_the_next[mariadb-1]",
+    ),
+]
