@@ -15,6 +15,7 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+import hypothesis
 import pytest
 
 from tests.servers import keeper
@@ -93,6 +94,11 @@ def _refuse(kind: type[Server], error: UnavailableError) -> NoReturn:
 
 
 # -------------------------------------------------------------------------------------- the session
+
+
+# How long an example takes is the machine's affair: no test is timed.
+hypothesis.settings.register_profile("duly", deadline=None)
+hypothesis.settings.load_profile("duly")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -67,7 +67,7 @@ def paused_for_three_days(bank: Bank, **policies: Any) -> tuple[duly.App, dateti
     app = bank.define(
         bank.app(), schedule="*/10 * * * *", starts=since - HOUR, max_per_tick=1000, **policies
     )
-    assert ran(app, since) in {1, 6, 7}
+    assert ran(app, since) in {1, 2, 6, 7}
     app.pause(bank.job, **ORDER)
     move_pause(bank, since)
     assert ran(app) == 0, "a tick leaves a paused job alone"

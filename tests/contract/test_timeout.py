@@ -104,10 +104,19 @@ def test_handler_in_the_main_thread_that_takes_too_long_is_interrupted(
 def test_statement_of_a_handler_in_another_thread_is_cancelled_on_the_server(bank: Bank) -> None:
     """No lock stays behind: a retry does the work at once."""
     app = bank.app()
-    defined(bank, app, lambda run: in_statement(bank, run))
+    lent: list[Any] = []
+
+    def handler(run: duly.Run) -> None:
+        lent.append(run.connection.connection.driver_connection)
+        in_statement(bank, run)
+
+    defined(bank, app, handler)
 
     assert_timed_out(bank, run_in_thread(app, bank.job))
 
+    # A second cancel may still be on its way: that connection serves nobody any more.
+    with pytest.raises(Exception, match=r"closed|^\(0, ''\)$"):
+        lent[0].cursor().execute("SELECT 1")
     assert_retry_applies(bank)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import configparser
 import secrets
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -216,6 +218,27 @@ def test_job_role_of_the_runbook_may_do_all_that_a_job_does(roles: Roles) -> Non
     app.close()
 
 
+def test_job_role_of_the_runbook_may_tick(roles: Roles) -> None:
+    """Register, edit, take a slot, fix partitions, skip, cover, mark; and ask."""
+    credit = "UPDATE balance SET units = units + 10 WHERE id = 1"
+    days: dict[str, Any] = {"schedule": "0 0 * * *", "starts": at(4 * DAY)}
+
+    def handler(run: duly.Run) -> None:
+        run.execute(credit)
+
+    app = duly.App(roles.job)
+    app.job("each", **days)(handler)
+    app.job("skip", catch_up="skip", skip_after=DAY, **days)(handler)
+    app.job("reconcile", catch_up="reconcile", **days)(handler)
+    app.job("parts", partitions=["a", "b"], **days)(handler)
+    report = app.tick()
+    assert {ran.error for job in report.jobs for ran in job.ran} == {None}, report
+    assert [job.refused for job in report.jobs] == [None] * 4
+    assert {job.state.value for job in app.status("each", "reconcile", "parts").jobs} == {"ok"}
+    assert app.plan().jobs
+    app.close()
+
+
 def test_job_role_of_the_runbook_may_not_prune_nor_waive(roles: Roles) -> None:
     """Each is refused by the server, and nothing is done."""
     app = app_of(roles.job, _tear)
@@ -324,8 +347,43 @@ def test_every_block_of_the_runbook_is_used_above() -> None:
     used = {
         ("sql", "PostgreSQL roles"), ("sql", "MariaDB roles"), ("python", "Alembic"),
         ("sql", "Views for people"), ("text", "Pruning"), ("sql", "A role for init"),
+        ("ini", "Driving it: tick or worker"),
     }  # fmt: skip
     assert {(each.language, each.section) for each in FOUND} == used
+
+
+def test_unit_shown_for_a_worker_starts_one_and_gives_it_time_to_stop(tmp_path: Any) -> None:
+    """Its command works until SIGTERM, and its time to stop is longer than the grace."""
+    unit = configparser.ConfigParser()
+    unit.read_string(block("ini", "Driving it: tick or worker").text)
+    arguments = unit["Service"]["ExecStart"].split()[1:]
+    (tmp_path / "jobs.py").write_text(WORKER_JOBS)
+    made = [sys.executable, "-m", "duly", *arguments[:2], "init"]
+    subprocess.run(made, cwd=tmp_path, check=True)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "duly", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    with worker:
+        assert worker.stdout.readline().startswith("applied each:")
+        worker.send_signal(signal.SIGTERM)
+        worker.stdout.read()
+
+    assert worker.returncode == 0
+    grace = int(arguments[arguments.index("--grace") + 1])
+    assert int(unit["Service"]["TimeoutStopSec"]) > grace + 10
+
+
+WORKER_JOBS = """
+from datetime import UTC, datetime, timedelta
+import duly
+
+app = duly.App("sqlite:///bank.db")
+
+@app.job("each", schedule=duly.Every(timedelta(seconds=1), anchor=datetime(2026, 1, 1, tzinfo=UTC)))
+def each(run):
+    pass
+"""
 
 
 def test_command_shown_for_pruning_is_one_that_is_read(tmp_path: Any) -> None:

@@ -59,13 +59,22 @@ class Pause:
 class Expected:
     """The expected occurrences of one job."""
 
-    def __init__(self, spans: Sequence[Span], pauses: Sequence[Pause] = ()) -> None:
+    def __init__(
+        self,
+        spans: Sequence[Span],
+        pauses: Sequence[Pause] = (),
+        *,
+        horizon: datetime | None = None,
+    ) -> None:
         """Take the spans.
 
         Args:
             spans: By start, not overlapping.
             pauses: Those that count, by start.
+            horizon: The nominal time up to which records were pruned: nothing is expected any
+                more, whenever it was due.
         """
+        self._horizon = horizon
         self._parts: list[_Part] = []
         for span in spans:
             self._parts.append(_part(span, self._parts[-1] if self._parts else None))
@@ -80,14 +89,14 @@ class Expected:
         for part in self._parts:
             start, end = max(part.span.start, since), min(part.span.end, until)
             for piece in self._unpaused(start, end):
-                yield from part.due_between(*piece)
+                yield from self._above_horizon(part.due_between(*piece))
 
     def next_due(self, after: datetime) -> datetime | None:
         """The first due time strictly later than *after*; None if there is none."""
         for part in self._parts:
             start = max(part.span.start, _later(after))
             for piece in self._unpaused(start, part.span.end):
-                for nominal_time in part.due_between(*piece):
+                for nominal_time in self._above_horizon(part.due_between(*piece)):
                     return max(due_time(part.span.schedule, nominal_time), part.span.start)
         return None
 
@@ -110,6 +119,12 @@ class Expected:
             return None
         first, *later = self._parts
         return RevisedSchedule([first.named(CALENDAR_START), *(part.named() for part in later)])
+
+    def _above_horizon(self, nominal_times: Iterator[datetime]) -> Iterator[datetime]:
+        horizon = self._horizon
+        if horizon is None:
+            return nominal_times
+        return dropwhile(lambda nominal_time: nominal_time <= horizon, nominal_times)
 
     def _unpaused(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The parts of a span that no pause takes."""

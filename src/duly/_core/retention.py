@@ -47,7 +47,7 @@ class Held:
 
     Attributes:
         key: Its logical key.
-        why: `torn`, `running` or `missing`.
+        why: `torn`, `running`, `missing` or `not due yet`.
     """
 
     nominal_us: int

@@ -7,7 +7,6 @@ whose set is not fixed yet is one missing occurrence, or has the partitions that
 from __future__ import annotations
 
 from array import array
-from datetime import datetime, timedelta
 from heapq import merge
 from typing import TYPE_CHECKING
 
@@ -21,20 +20,10 @@ from duly._sync.planning import MICROSECOND, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from duly._core.schedules.period import Period
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
-
-# How long a period is at most: a due time is at most one more than the offset away from it.
-_LONGEST: dict[Period, timedelta] = {
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(days=7),
-    "month": timedelta(days=31),
-    "quarter": timedelta(days=92),
-    "year": timedelta(days=366),
-}
 
 
 def missing(
@@ -110,18 +99,6 @@ def within(
         if times:
             kept[name] = Missing(times, part.expected, part.newest_due_us)
     return kept
-
-
-def earliest_due(known: Known, nominal_time: datetime) -> datetime:
-    """A due time before that of every nominal time from *nominal_time* on."""
-    margin = timedelta(0)
-    for revision in known.revisions:
-        if revision.period is not None:
-            period, _, offset = revision.period.partition(" ")
-            length = next(each for name, each in _LONGEST.items() if name == period)
-            margin = max(margin, length * (abs(int(offset or 0)) + 2))
-    start = planning.CALENDAR_START
-    return start if nominal_time - start < margin else nominal_time - margin
 
 
 def occurrences(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from duly._core.expected import Expected
+    from duly._core.schedules.period import Period
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
 
@@ -35,6 +36,16 @@ BACK = tuple(timedelta(hours=hours) for hours in (1, 24, 24 * 40, 24 * 800))
 """How far back the newest one is looked for, step by step."""
 FAILURES_MAX = 10_000
 """Failed occurrences that are looked at in one plan."""
+
+# How long a period is at most: a due time is at most one more than the offset away from it.
+_LONGEST: dict[Period, timedelta] = {
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "month": timedelta(days=31),
+    "quarter": timedelta(days=92),
+    "year": timedelta(days=366),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +158,22 @@ def start_of(known: Known) -> datetime:
 
 
 def floor_of(known: Known) -> datetime:
-    """The first due time after the horizon: records before it are gone, and starts refused."""
+    """A due time before that of everything above the horizon: what is below is not expected."""
     if known.horizon_us is None:
         return CALENDAR_START
-    horizon_at = from_us(known.horizon_us)
-    return (known.expected.due_time(horizon_at) or horizon_at) + MICROSECOND
+    return earliest_due(known, from_us(known.horizon_us))
+
+
+def earliest_due(known: Known, nominal_time: datetime) -> datetime:
+    """A due time before that of every nominal time from *nominal_time* on."""
+    margin = timedelta(0)
+    for revision in known.revisions:
+        if revision.period is not None:
+            period, _, offset = revision.period.partition(" ")
+            length = next(each for name, each in _LONGEST.items() if name == period)
+            margin = max(margin, length * (abs(int(offset or 0)) + 2))
+    start = CALENDAR_START
+    return start if nominal_time - start < margin else nominal_time - margin
 
 
 def _newest(expected: Expected, start: datetime, until: datetime) -> datetime | None:

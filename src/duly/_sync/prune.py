@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, retention
-from duly._core.instants import from_us
+from duly._core.expected import Expected
+from duly._core.instants import from_us, to_us
 from duly._core.occurrence import Occurrence
 from duly._db.dialects import ErrorKind
-from duly._sync import outstanding, registry
+from duly._sync import outstanding, planning, registry
 from duly._sync.sweep import is_under_way
 
 if TYPE_CHECKING:
@@ -119,11 +120,16 @@ def _missing(session: Session, op: retention.OldestHeld) -> Iterator[retention.H
         return
     # With a period, an occurrence is due somewhat later than its nominal time.
     bound_at = from_us(op.bound_us)
-    margin = bound_at - outstanding.earliest_due(known, bound_at)
-    now = min(from_us(session.clock_us()), bound_at + margin)
+    latest_due = bound_at + (bound_at - planning.earliest_due(known, bound_at))
+    now = min(from_us(session.clock_us()), latest_due)
     for partition, part in outstanding.missing(session, known, now=now).items():
         if part.nominal_us[0] <= op.bound_us:
             yield _held(op.job, part.nominal_us[0], "missing", partition)
+    # A month is due when it is over, weeks after its nominal time; a pause may end before.
+    unpaused = Expected(registry.spans(known.revisions))
+    to_come = next(unpaused.due_between(now + planning.MICROSECOND, latest_due), None)
+    if to_come is not None and to_us(to_come) <= op.bound_us:
+        yield _held(op.job, to_us(to_come), "not due yet")
 
 
 def _held(job: str, nominal_us: int, why: str, partition: str = "") -> retention.Held:

@@ -66,7 +66,8 @@ class Known:
     @cached_property
     def expected(self) -> Expected:
         """The occurrences that should exist; made once, because it reads every schedule."""
-        return Expected(spans(self.revisions), self.pauses)
+        horizon = None if self.horizon_us is None else from_us(self.horizon_us)
+        return Expected(spans(self.revisions), self.pauses, horizon=horizon)
 
     def in_force(self, due: datetime) -> Revision | None:
         """The revision that was in force at a due time; None before the first."""

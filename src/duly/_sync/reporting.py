@@ -104,7 +104,7 @@ class Reporting:
             zone = zones.load(known.latest.zone)
             start = None if since is None else span.bound(since, "since", zone)
             end = None if until is None else span.bound(until, "until", zone)
-            due_since = None if start is None else outstanding.earliest_due(known, start)
+            due_since = None if start is None else planning.earliest_due(known, start)
             found = outstanding.missing(
                 session, known, now=at, since=due_since, names=_listed(subject.job)
             )

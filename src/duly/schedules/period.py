@@ -24,14 +24,25 @@ class Periods(PeriodSchedule):
     """A schedule whose nominal times are the starts of periods in a zone."""
 
     def __init__(
-        self, schedule: Schedule, period: Period, *, offset: int = 0, timezone: str
+        self,
+        schedule: Schedule,
+        period: Period,
+        *,
+        offset: int = 0,
+        timezone: str,
+        is_checked: bool = False,
     ) -> None:
         """Load the zone.
+
+        Args:
+            schedule, period, offset, is_checked: As `PeriodSchedule`.
+            timezone: The name of the zone.
 
         Raises:
             ScheduleInvalid: As `PeriodSchedule`, or an unknown zone.
         """
-        super().__init__(schedule, period, offset=offset, zone=zones.load(timezone))
+        zone = zones.load(timezone)
+        super().__init__(schedule, period, offset=offset, zone=zone, is_checked=is_checked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A zone read from a file cannot be pickled; its name can.
@@ -39,9 +50,9 @@ class Periods(PeriodSchedule):
 
 
 def from_text(text: str) -> Periods | None:
-    """The schedule of a canonical text; None if it is of another form."""
+    """The schedule of a canonical text, which was checked; None if it is of another form."""
     if (match := TEXT.fullmatch(text)) is None:
         return None
     period, offset, zone, inner = match.groups()
     of = schedules.from_text(inner)
-    return Periods(of, period, offset=int(offset), timezone=zone)  # type: ignore[arg-type]
+    return Periods(of, period, offset=int(offset), timezone=zone, is_checked=True)  # type: ignore[arg-type]
