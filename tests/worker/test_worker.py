@@ -208,7 +208,7 @@ def test_worker_that_waits_for_a_due_time_sends_no_statement_until_then(
 ) -> None:
     """The server's own log is empty over five seconds; then the occurrence is run on time."""
     place = private_place
-    due_at = datetime.now(UTC) + timedelta(seconds=30)
+    due_at = datetime.now(UTC) + timedelta(seconds=40)
     schedule = f"duly.Every(timedelta(days=1), anchor=datetime.fromisoformat({str(due_at)!r}))"
     place.define(f'@app.job("rare", schedule={schedule})\ndef rare(run):\n    count(run)\n')
     database = postgres_private.database_of(place.database.url)
