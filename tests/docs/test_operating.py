@@ -386,40 +386,6 @@ def each(run):
 """
 
 
-def test_unit_shown_for_a_worker_starts_one_and_gives_it_time_to_stop(tmp_path: Any) -> None:
-    """Its command works until SIGTERM, and its time to stop is longer than the grace."""
-    unit = configparser.ConfigParser()
-    unit.read_string(block("ini", "Driving it: tick or worker").text)
-    arguments = unit["Service"]["ExecStart"].split()[1:]
-    (tmp_path / "jobs.py").write_text(WORKER_JOBS)
-    made = [sys.executable, "-m", "duly", *arguments[:2], "init"]
-    subprocess.run(made, cwd=tmp_path, check=True)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "duly", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    assert worker.stdout is not None
-    with worker:
-        assert worker.stdout.readline().startswith("applied each:")
-        worker.send_signal(signal.SIGTERM)
-        worker.stdout.read()
-
-    assert worker.returncode == 0
-    grace = int(arguments[arguments.index("--grace") + 1])
-    assert int(unit["Service"]["TimeoutStopSec"]) > grace + 10
-
-
-WORKER_JOBS = """
-from datetime import UTC, datetime, timedelta
-import duly
-
-app = duly.App("sqlite:///bank.db")
-
-@app.job("each", schedule=duly.Every(timedelta(seconds=1), anchor=datetime(2026, 1, 1, tzinfo=UTC)))
-def each(run):
-    pass
-"""
-
-
 def test_command_shown_for_pruning_is_one_that_is_read(tmp_path: Any) -> None:
     """On a database without records it says so."""
     line = block("text", "Pruning").text.split()
