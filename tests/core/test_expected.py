@@ -27,6 +27,7 @@ START = datetime(2026, 10, 2, tzinfo=UTC)
 UNTIL = START + timedelta(days=45)
 END = datetime.max.replace(tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 MINUTES = 30 * 24 * 60
@@ -341,6 +342,18 @@ def test_expected_is_lazy() -> None:
     assert next(expected.due_between(START, END)) == START
     assert next(expected.due_until(END)) == START
     assert expected.next_due(END) is None
+
+
+def test_schedules_as_one_name_each_time_once() -> None:
+    """Also the very first of the span that is asked for, which two revisions name."""
+    hourly = Every(HOUR, anchor=START)
+    made, edited = START + 10.1 * HOUR, START + 10.5 * HOUR  # nothing was due in between
+    revised = Expected([Span(hourly, made, edited, 1), Span(hourly, edited, END, 2)]).revised()
+    assert revised is not None
+
+    for first in (START, START + 5 * HOUR, START + 11 * HOUR):
+        found = list(revised.between(first, first + 3 * HOUR))
+        assert found == [first, first + HOUR, first + 2 * HOUR]
 
 
 @given(histories())
