@@ -150,13 +150,32 @@ def test_waiver_below_the_horizon_is_refused(bank: Bank) -> None:
     assert [s.disposition for s in bank.settled] == ["waived", "applied"]
 
 
-def test_waiver_of_a_correction_that_is_not_there_is_refused(bank: Bank) -> None:
-    """Nothing expects a correction, so none is missing."""
+@pytest.mark.parametrize("settled", [False, True])
+def test_waiver_of_a_correction_that_is_not_there_is_refused(bank: Bank, settled: bool) -> None:
+    """Nothing expects a correction, so none is missing; nor does it mean what it corrects."""
     app = bank.define(bank.app())
-    app.run(bank.job, OLD)
+    if settled:
+        app.run(bank.job, OLD)
+    else:
+        app.run(bank.job, recent())
+    before = bank.settled
     with pytest.raises(duly.UsageError, match="nothing expects a correction"):
         app.waive(f"{bank.occurrence().key}#2", **ORDER)
-    assert [s.correction for s in bank.settled] == [1]
+    assert bank.settled == before
+
+
+def test_missing_partitions_are_waived_by_a_span(bank: Bank) -> None:
+    """Each part of an occurrence that was not settled; also where no tick planned it yet."""
+    first = recent() - 3 * HOUR
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=first, partitions=["north", "south"])
+    app.register()
+    app.run(bank.job, first, partition="north")
+
+    assert app.waive_missing(bank.job, since=first, until=first + 2 * HOUR, **ORDER) == 3
+
+    assert [(s.partition, s.disposition) for s in bank.settled] == [
+        ("north", "applied"), ("south", "waived"), ("north", "waived"), ("south", "waived"),
+    ]  # fmt: skip
 
 
 def test_waiver_of_an_unknown_job_is_refused_with_the_nearest_names(bank: Bank) -> None:
