@@ -163,9 +163,10 @@ def test_revision_decided_before_a_tick_and_written_later_is_not_lost(
     job = "often"
     monkeypatch.setattr(ticking, "COMPLETE_EVERY", 1)
     app, edited = bank.app(), bank.app()
-    app.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD))(credit)
+    app.job(job, schedule=duly.Every(SECOND, anchor=OLD))(credit)
     app.register()
-    edited.job(job, schedule=duly.Every(2 * SECOND, anchor=OLD + SECOND))(credit)
+    # Half a second before whatever the old one finds complete.
+    edited.job(job, schedule=duly.Every(SECOND, anchor=OLD + SECOND / 2))(credit)
     uncommitted = written == "during the mark"
     with (
         held(expectation, "add_revision", after=uncommitted) as writing,
@@ -173,7 +174,7 @@ def test_revision_decided_before_a_tick_and_written_later_is_not_lost(
     ):
         registered = start(edited.register)
         writing.wait()  # its clock is read
-        _let_pass(bank, 2_500_000)
+        _let_pass(bank, 2_100_000)
         tick = start(app.tick)
         planned.wait()
         if written == "before the mark":
