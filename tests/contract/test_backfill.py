@@ -158,7 +158,8 @@ def test_pages_are_read_one_after_the_other(bank: Bank, monkeypatch: pytest.Monk
     app = bank.define(bank.app(), schedule="0 * * * *")
     app.run(bank.job, day() + 2 * HOUR)
     app.run(bank.job, day() + 3 * HOUR)
-    assert fill(bank, app).counts == {"applied": 8}
+    report = fill(bank, app)
+    assert (report.total, report.counts) == (8, {"applied": 8})
     assert sorted(nominal_hours(bank)) == list(range(10))
 
 
