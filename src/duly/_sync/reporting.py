@@ -73,16 +73,16 @@ class Reporting:
     def plan(self, now: datetime | None) -> PlanReport:
         """What a tick would do; without code, of every job that the ledger holds."""
         with self._database.session() as session:
-            at = now or from_us(session.clock_us())
-            paused = expectation.paused_jobs(session)
             latest = expectation.latest(session)
             if self._jobs:
                 subjects = [self._defined(session, job) for job in self._jobs.values()]
-                found = [self._planned(session, each, at, paused) for each in subjects]
-                found += self._retirements(session, latest)
+                retired = list(self._retirements(session, latest))
             else:
-                stored = [_stored(session, row) for row in latest.values() if not row.retired]
-                found = [self._planned(session, each, at, paused) for each in stored]
+                subjects = [_stored(session, row) for row in latest.values() if not row.retired]
+                retired = []
+            at = _clock(session, now)
+            paused = expectation.paused_jobs(session)
+            found = [self._planned(session, each, at, paused) for each in subjects] + retired
         return PlanReport(at, tuple(sorted(found, key=lambda each: each.job)))
 
     def missing(
@@ -96,8 +96,8 @@ class Reporting:
         """The missing occurrences of one job in a span of nominal times, oldest first."""
         check_name(name)
         with self._database.session() as session:
-            at = from_us(session.clock_us())
             subject = self._subject(session, name)
+            at = _clock(session, None)
             known = subject.known
             if known is None:
                 return MissingReport(subject.name, subject.ledger_name, at, 0, ())
@@ -117,14 +117,14 @@ class Reporting:
     def status(self, names: Sequence[str], now: datetime | None) -> StatusReport:
         """How each job is; of every job that the ledger or this process knows, if none is named."""
         with self._database.session() as session:
-            at = now or from_us(session.clock_us())
-            paused = expectation.paused_jobs(session)
             if names:
                 for name in names:
                     check_name(name)
                 subjects = [self._subject(session, name) for name in dict.fromkeys(names)]
             else:
                 subjects = self._all(session)
+            at = _clock(session, now)
+            paused = expectation.paused_jobs(session)
             found = [self._status(session, each, at, paused) for each in subjects]
         return StatusReport(at, tuple(sorted(found, key=lambda each: each.job)))
 
@@ -281,6 +281,14 @@ class Reporting:
         if job is None or job.partitions is None:
             return None
         return partitioning.partitions_of(self._database, job)
+
+
+def _clock(session: Session, now: datetime | None) -> datetime:
+    """The instant of a report: after any edit that it foresees, whose periods may be due at once.
+
+    A tick reads the clock after it told the ledger of its definitions, too.
+    """
+    return now or from_us(session.clock_us())
 
 
 def _listed(job: Job | None) -> Sequence[str] | None:

@@ -89,7 +89,7 @@ class Starting:
             )
         occurrence = Occurrence(job.ledger_name, nominal.time, wanted.partition)
         if payload is None:
-            payload = payload_of(job, known, nominal.due_at)
+            payload = payload_of(job, known, _due_at(known, nominal.time, nominal.due_at))
         request = ops.Request(
             occurrence,
             payload.fingerprint,
@@ -110,7 +110,7 @@ class Starting:
             earlier.job, earlier.nominal_time, earlier.partition, earlier.correction + 1
         )
         due_at = due_time(schedule, occurrence.nominal_time)
-        payload = payload_of(job, known, due_at)
+        payload = payload_of(job, known, _due_at(known, occurrence.nominal_time, due_at))
         request = ops.Request(
             occurrence,
             payload.fingerprint,
@@ -133,6 +133,16 @@ def payload_of(job: Job, known: Known, due_at: datetime) -> Payload:
     if revision is None or revision.payload == job.payload.text:
         return job.payload
     return from_text(revision.payload)
+
+
+def _due_at(known: Known, nominal_time: datetime, by_schedule: datetime) -> datetime:
+    """When an occurrence was due: a period that an edit left over, when the edit took effect.
+
+    As ticks see it, so that both give it the payload of the same revision.
+    """
+    if len(known.revisions) == 1:
+        return by_schedule
+    return known.expected.due_time(nominal_time) or by_schedule
 
 
 def _payload(given: Any) -> Payload:

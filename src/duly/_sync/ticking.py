@@ -384,5 +384,7 @@ def _is_complete(job: Job, row: expectation.Latest, at: datetime) -> bool:
     """Whether nothing of a job fell due after what was found settled."""
     if row.complete_us is None or job.schedule is None:
         return False
+    if row.revision > 1 and row.complete_us < row.effective_us:
+        return False  # an earlier schedule may have expected something since
     newest = timing.newest_due(job.schedule, at)
     return newest is None or timing.due_time(job.schedule, newest) <= from_us(row.complete_us)
