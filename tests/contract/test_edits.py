@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duly
 from tests.contract.bank import UNITS
@@ -42,7 +42,7 @@ def test_period_that_an_edit_left_over_has_one_payload_for_ticks_and_for_people(
     now = datetime.now(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     # Today's start for yesterday is still to come by the old time of day, and past by the new.
-    late = {"schedule": "59 23 * * *", "period": "day", "period_offset": -1}
+    late: dict[str, Any] = {"schedule": "59 23 * * *", "period": "day", "period_offset": -1}
     early = {**late, "schedule": "0 0 * * *"}
     old = bank.define(bank.app(), **late, payload={"from": "old"}, starts=midnight - DAY)
     old.register()
