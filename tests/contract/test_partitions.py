@@ -159,6 +159,92 @@ def test_query_that_cannot_name_partitions_is_told_and_nothing_runs(
     assert (bank.units, bank.settled) == (0, [])
 
 
+def hours(app: duly.App, job: str) -> list[str]:
+    """What is missing: each with its hour and partition."""
+    found = app.missing(job).occurrences
+    return [f"{each.occurrence.nominal_time:%H}:{each.occurrence.partition}" for each in found]
+
+
+def test_occurrence_that_was_settled_whole_is_not_fanned_out_later(bank: Bank) -> None:
+    """Partitions that a job gets later are not demanded of what took effect without them."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
+    bank.define(bank.app(), **options).run(bank.job, start)
+    app = bank.define(bank.app(), partitions=["a", "b"], **options)
+
+    assert hours(app, bank.job)[:2] == ["13:a", "13:b"]
+    assert ticked(app, start + HOUR) == ["13:a", "13:b"]
+    assert bank.units == 3 * UNITS
+
+
+def test_occurrence_that_was_fanned_out_is_not_run_whole_later(bank: Bank) -> None:
+    """A job that loses its partitions owes the parts of what was planned, and no more."""
+    start = noon()
+    broken = True
+
+    def handler(run: duly.Run) -> None:
+        if broken and run.partition == "b":
+            raise ValueError("not yet")
+        run.execute(bank.credit())
+
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
+    options["retry"] = duly.Retry(first=timedelta(0))
+    ticked(bank.define(bank.app(), handler, partitions=["a", "b"], **options), start)
+    broken = False
+    app = bank.define(bank.app(), handler, **options)
+
+    assert hours(app, bank.job)[:2] == ["12:b", "13:"]
+    late = datetime.now(UTC) + timedelta(seconds=1)
+    ran = ticked(app, late)
+    assert ran[:2] == ["12:b", "13:"]
+    assert hours(app, bank.job) == []
+    assert ticked(app, late) == []
+    assert bank.units == (1 + len(ran)) * UNITS
+
+
+def test_backfill_makes_neither_the_whole_nor_the_parts_twice(bank: Bank) -> None:
+    """Whatever the job declared when each was settled."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
+    plain = bank.define(bank.app(), **options)
+    parts = bank.define(bank.app(), partitions=["a", "b"], **options)
+    plain.run(bank.job, start)
+    parts.backfill(bank.job, since=start, until=start + 2 * HOUR)
+    assert bank.units == 3 * UNITS
+    plain.backfill(bank.job, since=start, until=start + 3 * HOUR)
+    assert bank.units == 4 * UNITS
+
+
+def test_sets_that_one_tick_does_not_fix_stay_missing(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far the ledger says the job is complete."""
+    monkeypatch.setattr("duly._sync.partitioning.SETS_MAX", 2)
+    monkeypatch.setattr("duly._sync.ticking.COMPLETE_EVERY", 1)
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=["a"])
+
+    ran = [ticked(app, start + 4 * HOUR) for _ in range(4)]
+
+    assert ran == [["12:a", "13:a"], ["14:a", "15:a"], ["16:a"], []]
+
+
+def test_parts_that_are_not_looked_at_stay_missing(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick looks at whole occurrences, as many as it may; a backfill goes on."""
+    monkeypatch.setattr("duly._sync.partitioning.PARTITIONS_MAX", 3)
+    monkeypatch.setattr("duly._sync.ticking.COMPLETE_EVERY", 1)
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=["a", "b"])
+
+    ran = [ticked(app, start + 2 * HOUR) for _ in range(4)]
+
+    assert ran == [["12:a", "12:b"], ["13:a", "13:b"], ["14:a", "14:b"], []]
+    app.backfill(bank.job, since=start, until=start + 6 * HOUR)
+    assert bank.units == 12 * UNITS
+
+
 @pytest.mark.parametrize(
     ("partitions", "message"),
     [

@@ -171,6 +171,30 @@ def test_failure_of_what_was_settled_since_is_forgotten(bank: Bank) -> None:
     assert (status(bank).state, status(bank).failing) == (State.OK, None)
 
 
+def test_failures_are_counted_of_what_is_still_missing(bank: Bank) -> None:
+    """Not those of an occurrence between them that was applied in the end."""
+    bad = [midnight(2), midnight(1)]
+
+    def handler(run: duly.Run) -> None:
+        if run.nominal_time in bad:
+            raise ValueError(f"day {run.nominal_time.day}")
+
+    app = bank.define(bank.app(), handler, schedule=DAILY, starts=midnight(2))
+    app.register()
+    for days_ago in (2, 1):
+        with pytest.raises(ValueError, match="day"):
+            app.run(bank.job, midnight(days_ago))
+    bad.remove(midnight(1))
+    app.run(bank.job, midnight(1))
+
+    found = status(bank)
+
+    assert (found.missing, found.oldest_missing) == (2, midnight(2))
+    assert found.failing is not None
+    assert found.failing.attempts == 1
+    assert found.failing.error == f"ValueError: day {midnight(2).day}"
+
+
 def test_paused_job_is_paused_whatever_else_it_is(bank: Bank) -> None:
     app = bank.define(bank.app(), schedule=DAILY, starts=midnight(1))
     app.register()
@@ -324,6 +348,13 @@ def test_partitions_of_an_occurrence_are_missing_one_by_one(bank: Bank) -> None:
     assert [key.rpartition(":")[2] for key in before] == ["a", "b", "a", "b"]
 
     app.tick()
+    options: dict[str, Any] = {"max_per_tick": 1, "retry": duly.Retry(first=timedelta(0))}
+    slow = bank.define(
+        bank.app(), handler, schedule=DAILY, starts=midnight(1), partitions=["a", "b"], **options
+    )
+    [limited] = slow.plan().jobs
+    assert [step.occurrence.nominal_time for step in limited.steps()] == [midnight(1)]
+    assert limited.over_limit == 1
 
     after = bank.app().missing(bank.job)
     assert [each.occurrence.partition for each in after.occurrences] == ["b", "b"]
@@ -338,7 +369,8 @@ def test_renamed_job_answers_to_either_name(bank: Bank) -> None:
     """With the code, and from the database alone."""
     new = f"{bank.job}-new"
     app = bank.app()
-    app.job(new, schedule=DAILY, starts=midnight(1), formerly=bank.job)(lambda run: None)
+    names = [bank.job, f"{bank.job}-then"]
+    app.job(new, schedule=DAILY, starts=midnight(1), formerly=names)(lambda run: None)
     app.register()
     app.run(new, midnight(1))
     key = bank.occurrence(midnight(1)).key
@@ -350,6 +382,8 @@ def test_renamed_job_answers_to_either_name(bank: Bank) -> None:
             assert [each.occurrence.key for each in asked.history(name).attempts] == [key]
             assert asked.explain(duly.Occurrence(name, midnight(1))).applied
             assert asked.occurrence(name, midnight(1)).key == key
+    assert app.explain(duly.Occurrence(names[1], midnight(1))).applied
+    assert app.missing(names[1]).total == 1
 
 
 def test_newest_due_of_an_edited_job_is_named_by_its_revisions(bank: Bank) -> None:

@@ -215,31 +215,31 @@ class Backfill:
         if page:
             yield from self._unsettled(page)
 
-    def _unsettled(self, page: Sequence[int]) -> list[Occurrence]:
+    def _unsettled(self, page: Sequence[int]) -> Iterator[Occurrence]:
+        """By the set of each occurrence's partitions, fixed now where it was not."""
         job = self._known.job
-        series = {"job": job, "partition_key": "", "since_us": page[0], "until_us": page[-1]}
-        if self._job.partitions is not None:
-            return self._unsettled_parts(page)
         with self._database.session() as session:
-            settled = {int(row[0]) for row in session.run("settled_times", series)}
-        return [Occurrence.from_us(job, us) for us in page if us not in settled]
-
-    def _unsettled_parts(self, page: Sequence[int]) -> list[Occurrence]:
-        """By the set of each occurrence, fixed now where it was not."""
-        job = self._known.job
-        wanted = set(page)
-        bounds = {"job": job, "since_us": page[0], "until_us": page[-1] + 1}
-        with self._database.session() as session:
-            planned = {int(row[0]) for row in session.run("planned_sets", bounds)}
-            session.rollback()
-            unplanned = [us for us in page if us not in planned]
-            if unplanned:
-                names = partitioning.partitions_of(self._database, self._job)
-                for us in unplanned:
+            planned = partitioning.planned_sets(session, job, page)
+            whole = partitioning.settled_whole(session, job, page)
+        free = [us for us in page if us not in planned and us not in whole]
+        if self._job.partitions is None and not planned:
+            yield from (Occurrence.from_us(job, us) for us in free)
+            return
+        if self._job.partitions is not None and free:
+            names = partitioning.partitions_of(self._database, self._job)
+            with self._database.session() as session:
+                for us in free:
                     partitioning.fix(session, job, us, names)
-            limited = {**bounds, "limit": partitioning.PARTITIONS_MAX}
-            rows = session.run("missing_partitions", limited)
-        return [Occurrence.from_us(job, int(us), name) for us, name in rows if int(us) in wanted]
+            free = []
+        rest = page
+        while rest:
+            with self._database.session() as session:
+                parts, until_us = partitioning.missing_parts(session, job, rest)
+            found = [(us, name) for name, times in parts.items() for us in times]
+            # Of a job that has no partitions any more.
+            found += [(us, "") for us in free if rest[0] <= us <= until_us]
+            yield from (Occurrence.from_us(job, us, name) for us, name in sorted(found))
+            rest = [us for us in rest if us > until_us]
 
     def _due(self, at: datetime) -> datetime:
         return self._known.expected.due_time(at) or due_time(self._schedule, at)

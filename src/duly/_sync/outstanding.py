@@ -47,19 +47,15 @@ def missing(
     if first is None:
         return {}
     bounds = {"job": known.job, "since_us": to_us(first), "until_us": US_MAX + 1}
-    planned = {int(row[0]) for row in session.run("planned_sets", bounds)}
-    if not planned and names is None:
+    if names is None and not session.run("planned_sets", bounds):
         alone = planning.missing(session, known, now=now, since=since)
         return {"": alone} if alone.nominal_us else {}
     due = [to_us(at) for at in known.expected.due_between(start, now + MICROSECOND)]
-    found: dict[str, array[int]] = {}
-    asked = set(due)
-    rows = session.run("missing_partitions", {**bounds, "limit": partitioning.PARTITIONS_MAX})
-    for us, partition in rows:
-        if int(us) in asked:
-            found.setdefault(partition, array("q")).append(int(us))
+    planned = partitioning.planned_sets(session, known.job, due)
+    whole = partitioning.settled_whole(session, known.job, due)
+    found, _ = partitioning.missing_parts(session, known.job, due)
     for us in due:
-        for name in () if us in planned else names or ("",):
+        for name in () if us in planned or us in whole else names or ("",):
             found.setdefault(name, array("q")).append(us)
     return {
         name: Missing(array("q", sorted(times)), len(due), due[-1])

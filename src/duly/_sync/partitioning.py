@@ -17,10 +17,12 @@ from duly._core.occurrence import check_partition
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
+from duly._sync import planning
 from duly._sync.planning import MICROSECOND, Missing, start_of
 from duly.errors import KeyInvalid, PartitionsInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duly._core.job import Job
@@ -40,31 +42,78 @@ def missing(
 ) -> dict[str, Missing]:
     """What is missing of each partition, after the sets of what is due were fixed.
 
+    Of a job that has no partitions any more: of "", and of those that were fixed before.
+
     Raises:
         PartitionsInvalid: The query fails, or gives what cannot name partitions.
     """
-    due = list(known.expected.due_between(start_of(known), now + MICROSECOND))
+    if job.partitions is None and not has_sets(session, known, now):
+        return {"": planning.missing(session, known, now=now)}
+    due = [to_us(at) for at in known.expected.due_between(start_of(known), now + MICROSECOND)]
     if not due:
         return {}
-    bounds = {"job": known.job, "since_us": to_us(due[0]), "until_us": US_MAX + 1}
-    planned = {int(row[0]) for row in session.run("planned_sets", bounds)}
-    unplanned = [us for us in map(to_us, due) if us not in planned][:SETS_MAX]
+    planned = planned_sets(session, known.job, due)
+    whole = settled_whole(session, known.job, due)
+    unplanned = [us for us in due if us not in planned and us not in whole]
     session.rollback()
-    if unplanned:
+    if job.partitions is not None and len(unplanned) > SETS_MAX:
+        # What this tick leaves is not looked at, so it stays missing.
+        unplanned = unplanned[:SETS_MAX]
+        due = [us for us in due if us <= unplanned[-1]]
+    if job.partitions is not None and unplanned:
         names = partitions_of(database, job)
         for us in unplanned:
             fix(session, known.job, us, names)
-    rows = session.run("missing_partitions", {**bounds, "limit": PARTITIONS_MAX})
-    until_us = to_us(due[-1])
-    found: dict[str, array[int]] = {}
-    for us, partition in rows:
-        if int(us) <= until_us:
-            found.setdefault(partition, array("q")).append(int(us))
-    if not found and len(unplanned) == 0:
+    found, until_us = missing_parts(session, known.job, due)
+    if job.partitions is None and (left := [us for us in unplanned if us <= until_us]):
+        found[""] = array("q", left)
+    if not found:
         return {"": Missing(array("q"), len(due), until_us)}
     return {
         partition: Missing(times, len(due), until_us) for partition, times in sorted(found.items())
     }
+
+
+def has_sets(session: Session, known: Known, now: datetime) -> bool:
+    """Whether the partitions of any occurrence that is looked at are fixed."""
+    first = next(known.expected.due_between(start_of(known), now + MICROSECOND), None)
+    if first is None:
+        return False
+    bounds = {"job": known.job, "since_us": to_us(first), "until_us": US_MAX + 1}
+    return bool(session.run("planned_sets", bounds))
+
+
+def planned_sets(session: Session, job: str, due: Sequence[int]) -> set[int]:
+    """Those of *due*, which is not empty, whose partitions are fixed."""
+    bounds = {"job": job, "since_us": due[0], "until_us": due[-1] + 1}
+    return {int(row[0]) for row in session.run("planned_sets", bounds)}
+
+
+def settled_whole(session: Session, job: str, due: Sequence[int]) -> set[int]:
+    """Those of *due* that were settled while the job had no partitions: no part is owed."""
+    series = {"job": job, "partition_key": "", "since_us": due[0], "until_us": due[-1]}
+    return {int(row[0]) for row in session.run("settled_times", series)}
+
+
+def missing_parts(
+    session: Session, job: str, due: Sequence[int]
+) -> tuple[dict[str, array[int]], int]:
+    """The missing parts of those of *due* whose partitions are fixed, by partition.
+
+    Returns:
+        Them, and the last of *due* that was looked at: more than `PARTITIONS_MAX` are too many.
+    """
+    bounds = {"job": job, "since_us": due[0], "until_us": due[-1] + 1}
+    rows = session.run("missing_partitions", {**bounds, "limit": PARTITIONS_MAX + 1})
+    until_us = due[-1]
+    if len(rows) > PARTITIONS_MAX:  # the last occurrence may not be whole
+        until_us = max(us for us in due if us < int(rows[-1][0]))
+    asked = {us for us in due if us <= until_us}
+    found: dict[str, array[int]] = {}
+    for us, partition in rows:
+        if int(us) in asked:
+            found.setdefault(partition, array("q")).append(int(us))
+    return found, until_us
 
 
 def partitions_of(database: Database, job: Job) -> tuple[str, ...]:

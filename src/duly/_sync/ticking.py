@@ -233,8 +233,6 @@ class Ticking:
     def _missing(self, job: Job, known: Known, at: datetime) -> dict[str, planning.Missing]:
         """What is missing of each partition; of the one without a name, if there are none."""
         with self._database.session() as session:
-            if job.partitions is None:
-                return {"": planning.missing(session, known, now=at)}
             return partitioning.missing(self._database, session, job, known, now=at)
 
     def _start(
