@@ -203,16 +203,29 @@ def test_occurrence_that_was_fanned_out_is_not_run_whole_later(bank: Bank) -> No
 
 
 def test_backfill_makes_neither_the_whole_nor_the_parts_twice(bank: Bank) -> None:
-    """Whatever the job declared when each was settled."""
+    """Whatever the job declared when each was settled; a part that failed is still owed."""
     start = noon()
+    broken = True
+
+    def handler(run: duly.Run) -> None:
+        if broken and run.partition == "b":
+            raise ValueError("not yet")
+        run.execute(bank.credit())
+
     options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
-    plain = bank.define(bank.app(), **options)
-    parts = bank.define(bank.app(), partitions=["a", "b"], **options)
+    plain = bank.define(bank.app(), handler, **options)
+    parts = bank.define(bank.app(), handler, partitions=["a", "b"], **options)
     plain.run(bank.job, start)
-    parts.backfill(bank.job, since=start, until=start + 2 * HOUR)
-    assert bank.units == 3 * UNITS
+    ticked(parts, start + HOUR)
+    assert bank.units == 2 * UNITS
+    broken = False
+
     plain.backfill(bank.job, since=start, until=start + 3 * HOUR)
     assert bank.units == 4 * UNITS
+    parts.backfill(bank.job, since=start, until=start + 3 * HOUR)
+
+    assert bank.units == 4 * UNITS
+    assert [row.partition for row in bank.settled] == ["", "a", "b", ""]
 
 
 def test_sets_that_one_tick_does_not_fix_stay_missing(
