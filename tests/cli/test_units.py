@@ -291,6 +291,17 @@ def test_second_cron_job_starts_at_the_end_of_the_gap(app: str, duly: Duly) -> N
     ]
 
 
+def test_command_of_a_pod_is_not_expanded_by_kubernetes(app: str, duly: Duly) -> None:
+    """`$(DULY_DATABASE_URL)` in a word would put the secret on the command line."""
+    command = "duly run daily-credit --started-by '$(DULY_DATABASE_URL)'"
+    arguments = ("kubernetes", "daily-credit", "--image", "bank:1", "--command", command)
+    (text, *_) = files_of(duly, app, *arguments).values()
+
+    (document, *_) = yaml.safe_load_all(text)
+    (container,) = document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-1] == "$$(DULY_DATABASE_URL)"
+
+
 def test_pod_is_told_the_name_of_its_job_and_a_secret(app: str, duly: Duly) -> None:
     [text] = files_of(duly, app, "kubernetes", "monthly", "--image", "x y: #1").values()
 

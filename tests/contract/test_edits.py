@@ -60,3 +60,27 @@ def test_period_that_an_edit_left_over_has_one_payload_for_ticks_and_for_people(
         f" AND nominal_us = {yesterday.nominal_us}"
     )
     assert len({bytes(row[0]) for row in prints}) == 1
+
+
+def test_job_is_passed_by_again_when_all_before_its_edit_is_settled(bank: Bank) -> None:
+    """One tick remembers it, so that the next ones need not look at the job."""
+    now = this_hour()
+    rare = f"0 0 1 {(now.month + 5) % 12 + 1} *"
+    old = bank.define(bank.app(), schedule=rare, starts=now - 3 * HOUR)
+    old.register()
+    new = bank.define(bank.app(), schedule=rare, starts=now - 3 * HOUR, payload={"new": 1})
+    new.register()
+    effective = bank.run(
+        f"SELECT effective_us FROM duly_job_revision WHERE job = '{bank.job}' AND revision = 2"
+    )
+    before = completed(bank)
+
+    new.tick()
+
+    assert before < int(effective[0][0])
+    assert completed(bank) == int(effective[0][0])
+
+
+def completed(bank: Bank) -> int:
+    """How far the ledger says that all is settled."""
+    return int(bank.run(f"SELECT complete_us FROM duly_job WHERE name = '{bank.job}'")[0][0])

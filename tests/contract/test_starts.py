@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -138,6 +140,7 @@ def test_run_knows_its_interval_date_and_shift(bank: Bank) -> None:
         ({"jitter": timedelta(minutes=1)}, "jitter= needs a schedule"),
         ({"schedule": "0 0 * * *", "jitter": 60}, "jitter must be a timedelta"),
         ({"schedule": "0 0 * * *", "tolerance": timedelta(-1)}, "tolerance must be a timedelta"),
+        ({"schedule": "0 0 * * *", "tolerance": timedelta(hours=1)}, "is more than 0:01:00"),
         ({"schedule": 5}, "5 is no schedule; give cron text"),
         ({"schedule": "0 0 * * *", "timezone": "EST"}, "'EST' is an abbreviation"),
         (
@@ -167,10 +170,57 @@ def test_zone_of_a_job_is_that_of_its_schedule() -> None:
 def test_tolerance_of_a_job_decides_which_early_start_counts(bank: Bank) -> None:
     """A start within the tolerance means the time that is about to fall due."""
     app = bank.app()
-    tomorrow = today() + timedelta(days=1)
-    bank.define(app, schedule="0 0 * * *", tolerance=timedelta(days=1))
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=40)
+    hourly = duly.Every(timedelta(hours=1), anchor=soon - timedelta(hours=5))
+    bank.define(app, schedule=hourly, tolerance=timedelta(minutes=1))
 
     result = app.run(bank.job)
 
-    assert result.key == duly.Occurrence(bank.job, tomorrow).key
+    assert result.key == duly.Occurrence(bank.job, soon).key
     assert result.late < timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("at", "error"),
+    [
+        ("junk", duly.NominalTimeInvalid),
+        ("2026-09-13T00:30:00Z", duly.OffSchedule),
+        (said(datetime(2999, 1, 1, tzinfo=UTC)), duly.NotDue),
+    ],
+)
+def test_start_that_is_refused_for_its_own_sake_leaves_no_revision(
+    bank: Bank, at: Any, error: type[duly.DulyError]
+) -> None:
+    """A mistyped start from a stray checkout does not make the code in service stale."""
+    in_service = bank.define(bank.app(), schedule="0 0 * * *")
+    in_service.run(bank.job, "2026-09-13T00:00:00Z")
+    stray = bank.define(bank.app(), schedule="0 12 * * *")
+
+    with pytest.raises(error):
+        stray.run(bank.job, at)
+
+    revisions = bank.run(f"SELECT COUNT(*) FROM duly_job_revision WHERE job = '{bank.job}'")
+    assert int(revisions[0][0]) == 1
+    assert bank.define(bank.app(), schedule="0 0 * * *").run(bank.job, "2026-09-14").outcome is (
+        duly.Outcome.APPLIED
+    )
+
+
+def test_child_that_was_forked_while_a_job_was_registered_starts_it(bank: Bank) -> None:
+    """The parent's lock is held for ever in the child, which has no thread to let go of it."""
+    app = bank.define(bank.app(), schedule="0 0 * * *")
+    app.register()
+    with app._registry._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # instead of a wait for ever
+            status = 1
+            try:
+                app.run(bank.job, "2026-09-13")
+                status = 0
+            finally:
+                os._exit(status)
+        _, ended = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(ended) == 0
+    assert bank.units == UNITS

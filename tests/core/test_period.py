@@ -185,7 +185,7 @@ def test_each_repeated_hour_is_a_period_of_its_own() -> None:
         ("month", Cron("0 9 1,15 * *"), "fires once in a month"),
         ("quarter", Cron("0 9 1 * *"), "fires once in a quarter"),
         ("year", Cron("0 9 1 */6 *"), "fires once in a year"),
-        ("hour", Cron("*/30 * * * *"), "fires once in a hour"),
+        ("hour", Cron("*/30 * * * *"), "fires once in an hour"),
         ("day", Cron("30 2 * * *", fold="both"), 'where the clock is set back; .*fold="first"'),
         ("day", Every(timedelta(hours=23), anchor=utc("2026-01-01T00:30Z")), "once in a day"),
         ("decade", Cron("0 0 1 1 *"), "allowed are hour, day, week, month, quarter, year"),

@@ -180,9 +180,8 @@ CATCH_UP_MUTANTS = [
         name="complete-although-something-waits",
         rule="A job is complete up to a time where nothing expected by then is missing.",
         file="_sync/ticking.py",
-        old="        if not newest_us or settled != "
-        "sum(plan.missing for plan in done.parts.values()):\n",
-        new="        if not newest_us:\n",
+        old="        if settled != sum(plan.missing for plan in done.parts.values()):\n",
+        new="        if False:\n",
         killer=TICKS + "test_failed_occurrence_behind_newer_ones_stays_missing[sqlite]",
     ),
     Mutant(
@@ -239,7 +238,7 @@ CATCH_UP_MUTANTS = [
         name="second-revision-of-one-number-fails",
         rule="Who loses the race for a revision's number decides again.",
         file="_sync/registry.py",
-        old="if self._database.dialect.classify(failed.error) is not ErrorKind.DUPLICATE_KEY:",
+        old="if kind is not ErrorKind.DUPLICATE_KEY:",
         new="if True:",
         killer=REGISTERING + "test_different_definitions_make_a_revision_each[postgresql-edit]",
     ),
@@ -251,5 +250,24 @@ CATCH_UP_MUTANTS = [
         old="ALTER TABLE duly_job ADD COLUMN IF NOT EXISTS shown_name VARCHAR(100);",
         new="ALTER TABLE duly_job ADD COLUMN shown_name VARCHAR(100);",
         killer=UPGRADE + "test_upgrade_that_failed_half_way_is_completed_by_the_next[mariadb-1]",
+    ),
+    Mutant(
+        name="earlier-schedule-forgotten",
+        rule="A hole that an earlier revision left is found, whatever the new one expects.",
+        file="_sync/ticking.py",
+        old="    if row.revision > 1 and row.complete_us < row.effective_us:\n",
+        new="    if False:\n",
+        killer="tests/contract/test_edits.py::"
+        "test_missing_of_an_earlier_schedule_is_run_whatever_the_new_one_expects[sqlite]",
+    ),
+    Mutant(
+        name="refused-start-leaves-a-revision",
+        rule="A start that is refused for its own sake changes nothing that is expected.",
+        file="_sync/starting.py",
+        old="named(job, self._registry.believed(job))",
+        new="named(job, self._registry.known(job))",
+        killer="tests/contract/test_starts.py::"
+        "test_start_that_is_refused_for_its_own_sake_leaves_no_revision"
+        "[sqlite-junk-NominalTimeInvalid]",
     ),
 ]

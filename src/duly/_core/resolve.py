@@ -23,10 +23,11 @@ from duly.errors import NominalTimeInvalid, NotDue, OffSchedule
 if TYPE_CHECKING:
     from duly._core.schedules import Schedule
 
-__all__ = ["TOLERANCE", "Nominal", "nominal_time"]
+__all__ = ["TOLERANCE", "TOLERANCE_MAX", "Nominal", "nominal_time"]
 
 # Clocks that are being set, and leap seconds, start jobs up to a second early.
 TOLERANCE: Final = timedelta(seconds=1)
+TOLERANCE_MAX: Final = timedelta(minutes=1)
 
 LOCAL_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 CHOICES_SHOWN: Final = 5

@@ -106,7 +106,7 @@ class App(Overriding):
             jitter: A start that a starter makes waits up to this long, the same on every
                 host; it never moves the nominal time.
             tolerance: How much too early a start may come and still mean the time that is
-                about to fall due; 1 s by default.
+                about to fall due; 1 s by default, at most a minute.
 
         Raises:
             KeyInvalid, ScheduleInvalid, PayloadInvalid, HandlerInvalid, DuplicateJob

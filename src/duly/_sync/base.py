@@ -27,20 +27,7 @@ if TYPE_CHECKING:
 
 
 class AppBase:
-    """The jobs of one process and the database that keeps them.
-
-    Args:
-        database: A URL or a SQLAlchemy Engine; the business database itself.
-        schema: Of the ledger, where it is not the connection's default.
-        allow_untested: Take a server that duly was never tested on.
-        evidence_after: How long an attempt runs before it is marked as under way.
-        started_by: Who starts attempts here, for people; the default names user and host.
-        name: Of the App. With a name, a job that its code no longer defines is retired.
-
-    Raises:
-        UsageError: The URL cannot be read, or names what duly does not serve. The database
-            is not touched before it is needed.
-    """
+    """An App without its methods; `duly.App` says what it takes."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from duly._core.job import Job
 from duly._core.occurrence import check_partition
 from duly._core.payload import canonical
 from duly._core.policies import Policies
-from duly._core.resolve import TOLERANCE
+from duly._core.resolve import TOLERANCE, TOLERANCE_MAX
 from duly._core.schedules import Schedule
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid, UsageError
@@ -67,7 +67,7 @@ def defined(
         canonical(payload),
         Policies(**policies),
         jitter=_duration(jitter, "jitter", timedelta(0)),
-        tolerance=_duration(tolerance, "tolerance", TOLERANCE),
+        tolerance=_tolerance(tolerance),
         formerly=(formerly,) if isinstance(formerly, str) else tuple(formerly),
         partitions=_partitions(partitions),
     )
@@ -133,6 +133,17 @@ def _duration(given: timedelta | None, name: str, default: timedelta) -> timedel
             "give one such as timedelta(minutes=5)"
         )
     return given
+
+
+def _tolerance(given: timedelta | None) -> timedelta:
+    """How early a start may come; a bound, because it uses up the key of what is not due yet."""
+    found = _duration(given, "tolerance", TOLERANCE)
+    if found > TOLERANCE_MAX:
+        raise ScheduleInvalid(
+            f"tolerance {found} is more than {TOLERANCE_MAX}: it is for clocks that are a little "
+            "early; set the clock that is more so"
+        )
+    return found
 
 
 def _is_duration(given: object) -> bool:

@@ -1,12 +1,14 @@
 """What the ledger expects of an App's jobs: it is told of each definition, and tells the rest.
 
 Decides nothing about a definition (`_core/revision.py` does); it reads, writes, and remembers
-for a minute. It must never let a job run by a definition that the ledger does not hold.
+for a minute. It must never let a job run by a definition that the ledger refuses; one that it
+could not be told of, because it was busy, runs, and is told by the next start.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -98,7 +100,7 @@ class Registry:
         self.app = app
         self._writer = writer
         self._known: dict[str, tuple[float, str, Known]] = {}
-        self._lock = threading.Lock()
+        self._lock, self._pid = threading.Lock(), os.getpid()
 
     def known(self, job: Job, *, fresh: bool = False) -> Known:
         """What the ledger holds of a job, after it was told of this definition.
@@ -110,18 +112,41 @@ class Registry:
             DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
         """
         definition = self.definition(job)
-        with self._lock:
-            held = self._known.get(job.ledger_name)
-            if held and not fresh:
-                read_at, digest, known = held
-                if digest == definition.digest and time.monotonic() - read_at < FRESH_S:
-                    return known
+        with self._locked():
+            held = None if fresh else self._held(job, definition)
+            if held is not None:
+                return held
             known = self._told(job, definition)
             self._known[job.ledger_name] = (time.monotonic(), definition.digest, known)
             return known
 
+    def believed(self, job: Job) -> Known:
+        """What the ledger would hold of a job after it was told; nothing is written.
+
+        Raises:
+            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+        """
+        with self._locked():
+            held = self._held(job, self.definition(job))
+        if held is not None:
+            return held
+        with self._database.session() as session:
+            return self.foreseen(session, job)[0]
+
+    def _held(self, job: Job, definition: Definition) -> Known | None:
+        """What was read of a job within the last minute, by the same definition."""
+        read_at, digest, known = self._known.get(job.ledger_name, (0.0, "", None))
+        is_fresh = time.monotonic() - read_at < FRESH_S
+        return known if digest == definition.digest and is_fresh else None
+
+    def _locked(self) -> threading.Lock:
+        """The lock; in a forked child a new one, since the parent's may be held for ever."""
+        if os.getpid() != self._pid:
+            self._lock, self._pid = threading.Lock(), os.getpid()
+        return self._lock
+
     def _told(self, job: Job, definition: Definition) -> Known:
-        """Register for a start by name, which neither waits nor fails for it.
+        """Register for a start by name, which does not wait for a database that is busy.
 
         What could not be written now is what the next start writes; this one goes by it.
         """
@@ -209,8 +234,9 @@ class Registry:
                 with self._database.session() as session:
                     return self._registered(session, job, definition, wait_s, adopt=adopt)
             except _NotWritten as failed:
-                if self._database.dialect.classify(failed.error) is not ErrorKind.DUPLICATE_KEY:
-                    if wait_s == BRIEF_S:
+                kind = self._database.dialect.classify(failed.error)
+                if kind is not ErrorKind.DUPLICATE_KEY:
+                    if wait_s == BRIEF_S and kind is ErrorKind.CONTENTION:
                         raise
                     dialect = self._database.dialect
                     known = public_error(dialect, failed.error, self._database.where)

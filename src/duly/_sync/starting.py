@@ -71,8 +71,8 @@ class Starting:
     def start(self, job: Job, wanted: Wanted) -> Result:
         """Start one occurrence; see `App.run`."""
         payload = None if isinstance(wanted.payload, Unset) else _payload(wanted.payload)
-        known = self._registry.known(job)
-        schedule = named(job, known)
+        # A start that is refused for its own sake leaves no revision behind.
+        schedule = named(job, self._registry.believed(job))
         at = wanted.at
         # What a person names is held against the database's clock by the claim itself.
         by_person = at is not None and not isinstance(at, Start)
@@ -88,6 +88,7 @@ class Starting:
                 tolerance=job.tolerance,
             )
         occurrence = Occurrence(job.ledger_name, nominal.time, wanted.partition)
+        known = self._registry.known(job)
         if payload is None:
             payload = payload_of(job, known, _due_at(known, nominal.time, nominal.due_at))
         request = ops.Request(

@@ -317,17 +317,25 @@ class Ticking:
         """Remember how far everything is settled, so that the next tick need not look again."""
         # What was covered or skipped is looked at once more: somebody may have been faster.
         settled = sum(ran.outcome in {Outcome.APPLIED, Outcome.DUPLICATE} for ran in done.ran)
+        if settled != sum(plan.missing for plan in done.parts.values()):
+            return
+        # Until what earlier revisions expected is marked too, no tick may pass the job by.
+        in_force_us = to_us(min(known.latest.effective_at, at))
+        is_behind = known.complete_us is not None and known.complete_us < in_force_us
         newest_us = max((m.newest_due_us or 0 for m in found.values()), default=0)
-        if not newest_us or settled != sum(plan.missing for plan in done.parts.values()):
+        if newest_us:
+            newest = from_us(newest_us)
+            complete_us = to_us(min(known.expected.due_time(newest) or newest, at))
+        elif is_behind:
+            complete_us = in_force_us  # nothing was expected since
+        else:
             return
-        expected = max(m.expected for m in found.values())
-        if known.complete_us is not None and expected < COMPLETE_EVERY:
+        expected = max((m.expected for m in found.values()), default=0)
+        if known.complete_us is not None and expected < COMPLETE_EVERY and not is_behind:
             return
-        newest = from_us(newest_us)
-        due_at = known.expected.due_time(newest) or newest
         params = {
             "job": known.job,
-            "complete_us": to_us(min(due_at, at)),
+            "complete_us": complete_us,
             "revision": known.latest.number,
         }
         try:

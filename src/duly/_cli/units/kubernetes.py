@@ -152,10 +152,15 @@ def _cron_job(order: Order, name: str, name_of_secret: str, rule: Rule, zone: st
         zone=dumps(ETC_UTC if zone == "UTC" else zone),
         deadline=deadline,
         image=dumps(order.image),
-        command="\n".join(f"                - {dumps(word)}" for word in order.command),
+        command="\n".join(f"                - {dumps(_literal(word))}" for word in order.command),
         directory=" " * 14 + directory if directory else "",
         name_of_secret=name_of_secret,
     )
+
+
+def _literal(word: str) -> str:
+    """A word that Kubernetes leaves as it is: it would expand `$(NAME)`, a secret's too."""
+    return word.replace("$(", "$$(")
 
 
 def _fields(rule: Rule) -> str:

@@ -262,7 +262,7 @@ class PeriodSchedule:
         schedule = self.schedule
         if self.period != "hour" and isinstance(schedule, WallSchedule) and schedule.fold == "both":
             raise ScheduleInvalid(
-                f'period="{self.period}" needs a schedule that fires once in a {self.period}, and '
+                f'period="{self.period}" needs a schedule that fires once in {self._a_period}, and '
                 f"{schedule.text} fires twice where the clock is set back; "
                 'give a fixed time of day, or fold="first"'
             )
@@ -274,11 +274,15 @@ class PeriodSchedule:
             nominal_time = self.of_due(due)
             if before is not None and before[1] == nominal_time:
                 raise ScheduleInvalid(
-                    f'period="{self.period}" needs a schedule that fires once in a {self.period}, '
+                    f'period="{self.period}" needs a schedule that fires once in {self._a_period}, '
                     f"and {schedule.text} fires at {format_instant(before[0])} and at "
                     f"{format_instant(due)}; give another schedule or a shorter period"
                 )
             before = due, nominal_time
+
+    @property
+    def _a_period(self) -> str:
+        return f"an {self.period}" if self.period == "hour" else f"a {self.period}"
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
