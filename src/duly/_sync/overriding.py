@@ -250,7 +250,7 @@ class Overriding(Asking):
         """A job's name in keys, after the ledger was told of a definition that it lacks."""
         self._readiness.ensure()
         with self.database.session() as session:
-            name = waiving.ledger_name(session, self.jobs, job)
+            name = waiving.known_name(session, self.jobs, job)
             known = registry.read(session, name)
         defined = self._of(name)
         if known is None and defined is not None:
@@ -266,7 +266,7 @@ class Overriding(Asking):
     ) -> tuple[str, datetime, datetime]:
         """A job's name in keys, and a span of its nominal times."""
         with self.database.session() as session:
-            name = waiving.ledger_name(session, self.jobs, job)
+            name = waiving.known_name(session, self.jobs, job)
             defined = self._of(name)
             zone = defined.zone if defined is not None else span.zone_of(session, name)
         start, end = span.read(since, until, zone=zone)

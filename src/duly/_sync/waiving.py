@@ -6,6 +6,7 @@ settles a key that an attempt holds: it waits for that attempt, as a rival does.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from duly._core.instants import format_instant, from_us, to_us
 from duly._core.occurrence import Occurrence
 from duly._core.timing import due_time
 from duly._db import reading
-from duly._sync import outstanding, partitioning, registry
+from duly._sync import outstanding, partitioning, questions, registry
 from duly._sync.deciding import REASON_MAX, WAIT_S, decided
 from duly._sync.process import new_attempt_id
 from duly.errors import AlreadySettled, Expired, NotDue, UnknownJob, UsageError
@@ -32,26 +33,19 @@ BATCH = 200
 """Occurrences that one transaction waives: each holds its key until the commit."""
 
 
-def ledger_name(session: Session, jobs: Mapping[str, Job], name: str) -> str:
+def known_name(session: Session, jobs: Mapping[str, Job], name: str) -> str:
     """The name in keys of the job that *name* means: its own, a former one, or the shown one.
 
     Raises:
         UnknownJob: Neither this process nor the ledger knows it.
     """
-    for job in jobs.values():
-        if name in {job.name, *job.formerly}:
-            return job.ledger_name
-    shown = {row[1]: row[0] for row in session.run("list_jobs", {"limit": 100_000}) if row[1]}
-    if name in shown:
-        return str(shown[name])
-    known = reading.known_jobs(session)
-    if name not in known:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, [*known, *jobs, *shown], n=3, cutoff=0.5)
+    found = questions.ledger_name(session, jobs, name)
+    known = {*reading.known_jobs(session), *(job.ledger_name for job in jobs.values())}
+    if found not in known:
+        near = get_close_matches(name, [*known, *jobs], n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "check its name"
         raise UnknownJob(f"no job is called {name!r} in the ledger: {hint}", job=name)
-    return name
+    return found
 
 
 def renamed(database: Database, jobs: Mapping[str, Job], occurrence: Occurrence) -> Occurrence:
@@ -61,7 +55,7 @@ def renamed(database: Database, jobs: Mapping[str, Job], occurrence: Occurrence)
         UnknownJob: Nobody knows its job.
     """
     with database.session() as session:
-        name = ledger_name(session, jobs, occurrence.job)
+        name = known_name(session, jobs, occurrence.job)
     return Occurrence(name, occurrence.nominal_time, occurrence.partition, occurrence.correction)
 
 
@@ -211,4 +205,4 @@ def _not_waived(session: Session, occurrence: Occurrence) -> Exception:
     )
 
 
-__all__ = ["ledger_name", "missing_between", "renamed", "waive", "waive_all"]
+__all__ = ["known_name", "missing_between", "renamed", "waive", "waive_all"]

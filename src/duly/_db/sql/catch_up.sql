@@ -1,11 +1,5 @@
 -- Named queries about what is expected and missing; see common.sql.
 
--- name: list_jobs
-SELECT name, shown_name, horizon_us, complete_us
-FROM duly_job
-ORDER BY name
-LIMIT :limit
-
 -- name: read_job
 SELECT name, shown_name, horizon_us, complete_us
 FROM duly_job
