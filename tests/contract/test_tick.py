@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -411,6 +412,28 @@ def test_clock_behind_what_is_settled_is_told(bank: Bank) -> None:
     report = app.tick()
 
     assert (days(report), report.clock_behind) == ([], [bank.job])
+
+
+def test_clock_behind_what_is_settled_is_told_by_a_worker_once(
+    bank: Bank, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It goes on, as a tick does, and its log says for which job."""
+    app = bank.define(bank.app(), schedule=DAILY, starts=midnight(1))
+    app.tick(now=midnight() + 3 * DAY)
+    stop = threading.Event()
+    worker = threading.Thread(target=app.work, kwargs={"stop": stop, "poll": 1.0})
+
+    with caplog.at_level("WARNING", logger="duly.worker"):
+        worker.start()
+        until = time.monotonic() + 30
+        while not caplog.records and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1.5)  # one look more
+        stop.set()
+        worker.join()
+
+    told = [(record.getMessage(), record.__dict__["job"]) for record in caplog.records]
+    assert told == [("clock_behind", bank.job)]
 
 
 def test_occurrence_that_a_person_ran_early_is_no_clock_behind(bank: Bank) -> None:

@@ -42,7 +42,7 @@ Exit codes:
   1        the handler failed
   2        usage: the call or the definition is wrong
   3        a person must act (conflict, settled otherwise, expired, torn, schema)
-  4        check: not completed
+  4        check: not completed; status --check: overdue or given up
   70       internal: please report it
   75       try again (busy, connection lost)
   130 143  stopped by Ctrl-C or SIGTERM

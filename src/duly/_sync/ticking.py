@@ -166,7 +166,7 @@ class Ticking:
             for name, error in refused.items()
         ]
         report.jobs += self._paused()
-        report.clock_behind = self._clock_behind(at)
+        report.clock_behind = self.clock_behind(at)
         return report
 
     def due(
@@ -357,7 +357,7 @@ class Ticking:
             if job.ledger_name in paused
         ]
 
-    def _clock_behind(self, at: datetime) -> list[str]:
+    def clock_behind(self, at: datetime) -> list[str]:
         """The jobs of which a schedule or a starter settled what is due only later."""
         jobs = {job.ledger_name: job for job in self._jobs.values()}
         with self._database.session() as session:

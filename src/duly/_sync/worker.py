@@ -147,6 +147,7 @@ class Worker:
         self._check_at_s = 0.0
         self._failures = 0
         self._refused: dict[str, str] = {}
+        self._behind: list[str] = []
         self._is_started = False
 
     def work(self, stop: threading.Event | None = None) -> Stopped:
@@ -203,9 +204,18 @@ class Worker:
             self._refused = said
             read_s = time.monotonic()
             at, due = self._ticking.due(None, refused, asked)
+            if asked is None:
+                self._say_behind(at)
             self._events.put(_Checked(asked, read_s, at, due))
         except BaseException as error:
             self._events.put(_Checked(asked, error=error))
+
+    def _say_behind(self, at: datetime) -> None:
+        """Tell once of a clock that went back, or was ahead once."""
+        behind = self._ticking.clock_behind(at)
+        for name in sorted(set(behind) - set(self._behind)):
+            log.warning("clock_behind", extra={"job": name, "at": at.isoformat()})
+        self._behind = behind
 
     def _next_event(self) -> None:
         now = self._clock.now(time.monotonic())
