@@ -130,6 +130,10 @@ class Bank:
     def close(self) -> None:
         self._open.close()
 
+    def on_close(self, call: Callable[[], Any]) -> None:
+        """Call it when the bank is closed."""
+        self._open.callback(call)
+
     # ------------------------------------------------------------------------------ the business
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
@@ -265,7 +269,7 @@ def execute(connection: Any, sql: str) -> list[tuple[Any, ...]]:
         cursor.close()
 
 
-DRIVER_ERRORS = (sqlite3.Error, psycopg.Error, pymysql.err.MySQLError)
+DRIVER_ERRORS = (sqlite3.Error, psycopg.Error, pymysql.MySQLError)
 
 
 def _close(connection: Any) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import duly
+from tests.contract import django_project
 from tests.contract.bank import OLD, Bank, execute
 from tests.servers.database import DATABASES
 
@@ -233,6 +234,10 @@ def _sqlalchemy_session(bank: Bank) -> Door:
     return ClaimDoor(bank, transaction)
 
 
+def _django(bank: Bank) -> Door:
+    return ClaimDoor(bank, lambda: django_project.atomic(bank))
+
+
 WAYS = (
     Way("app-url", _app_on_url, own=True),
     Way("app-engine", _app(), own=True),
@@ -244,4 +249,5 @@ WAYS = (
     Way("claim-driver-begin", _driver_begin, own=False),
     Way("claim-sqlalchemy-connection", _sqlalchemy_connection, own=False),
     Way("claim-sqlalchemy-session", _sqlalchemy_session, own=False),
+    Way("claim-django", _django, own=False),
 )

@@ -57,17 +57,17 @@ _ERRORS: dict[str, dict[str, Callable[[], Exception]]] = {
     "contention": {
         "sqlite": lambda: _sqlite(5, "database is locked"),
         "postgresql": lambda: psycopg.errors.SerializationFailure("could not serialize access"),
-        "mariadb": lambda: pymysql.err.OperationalError(1213, "Deadlock found"),
+        "mariadb": lambda: pymysql.OperationalError(1213, "Deadlock found"),
     },
     "lost": {
         "sqlite": lambda: _sqlite(10, "disk I/O error"),
         "postgresql": lambda: psycopg.OperationalError("server closed the connection"),
-        "mariadb": lambda: pymysql.err.OperationalError(2013, "Lost connection"),
+        "mariadb": lambda: pymysql.OperationalError(2013, "Lost connection"),
     },
     "refused": {
         "sqlite": lambda: _sqlite(13, "database or disk is full"),
         "postgresql": lambda: psycopg.errors.DiskFull("could not extend file"),
-        "mariadb": lambda: pymysql.err.OperationalError(1021, "Disk full"),
+        "mariadb": lambda: pymysql.OperationalError(1021, "Disk full"),
     },
 }
 

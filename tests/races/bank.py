@@ -292,7 +292,7 @@ def is_contention(error: BaseException) -> bool:
         return True
     if isinstance(error, psycopg.Error):
         return error.sqlstate in {"40001", "40P01", "55P03"}
-    if isinstance(error, pymysql.err.MySQLError):
+    if isinstance(error, pymysql.MySQLError):
         return error.args[0] in {1213, 1205, 1020}
     if isinstance(error, sqlite3.Error):
         return error.sqlite_errorcode & 0xFF in {5, 6}

@@ -10,7 +10,8 @@ import os
 import weakref
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
@@ -19,7 +20,7 @@ from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
 from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
-from duly._db.sessions.choose import make_session
+from duly._db.sessions.choose import is_djangos, make_session
 from duly._db.tables import require_current
 from duly._db.translate import first_line, public_error
 from duly._sync.process import host_name, new_attempt_id, user_name
@@ -34,6 +35,7 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from duly._db.sessions.sqlite_driver import SqliteSession
@@ -76,7 +78,21 @@ class Claim:
             **key_params(self._occurrence),
             "attempt_id": self._session.encode_id(self.attempt_id),
         }
-        if not self._session.run("confirm", params):
+        try:
+            swallowed = self._session.swallowed()
+            found = swallowed is None and self._session.run("confirm", params)
+        except Exception as error:
+            if self._session.classify(error) is None:
+                raise
+            found, swallowed = (), error
+        if swallowed is not None:
+            raise TransactionEnded(
+                f"{self.key}: an earlier error has ended this transaction"
+                f" ({first_line(swallowed)}), so a commit would keep nothing: roll back and try the"
+                " whole again",
+                key=self.key,
+            ) from swallowed
+        if not found:
             raise TransactionEnded(
                 f"{self.key}: the claim is not in this transaction any more (a savepoint was rolled"
                 " back, or the transaction ended): roll back and try the whole again",
@@ -99,8 +115,8 @@ def claim(
     change; a rival waits for this transaction to end.
 
     Args:
-        connection: Of sqlite3, psycopg, PyMySQL or SQLAlchemy (a Connection or a Session),
-            with a transaction open or begun by its next statement.
+        connection: Of sqlite3, psycopg, PyMySQL, SQLAlchemy (a Connection or a Session) or
+            Django, with a transaction open or begun by its next statement.
         occurrence: What is done, or its key's text.
         payload: JSON-ready; the same key with another payload is refused.
         schema: Of the ledger, where it is not the connection's default.
@@ -248,20 +264,25 @@ def open_session(connection: Any, schema: str | None) -> Session:
         UsageError: A connection of a kind that duly does not know.
         SchemaMissing, SchemaOutdated, SchemaNewer: The ledger is not this code's.
     """
-    raw = _driver_connection(connection)
-    dialect = _dialect(raw)
-    if dialect is SQLITE:
-        from duly._db.sessions.sqlite_driver import SqliteSession
+    if is_djangos(connection):
+        from duly._db.sessions.django_wrapper import django_session, wrapper_of
 
-        file_session = SqliteSession(raw, schema)
-        _check_file(file_session, raw)
-        return file_session
-    known = _schemas.setdefault(raw, {})
+        wrapper = wrapper_of(connection)
+        return _with_ledger(partial(django_session, wrapper), schema)
+    raw = _driver_connection(connection)
+    return _with_ledger(partial(make_session, _dialect(raw), raw), schema)
+
+
+def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> Session:
+    session = make(schema)
+    if session.dialect is SQLITE:
+        _check_file(session)
+        return session
+    known = _schemas.setdefault(session.raw, {})
     if schema not in known:
-        session = make_session(dialect, raw, schema)
         session.require_transaction()
-        known[schema] = _find_ledger(session, dialect, schema)
-    return make_session(dialect, raw, known[schema])
+        known[schema] = _find_ledger(session, schema)
+    return make(known[schema])
 
 
 def _driver_connection(connection: Any) -> Any:
@@ -296,22 +317,24 @@ def _dialect(raw: Any) -> Dialect:
     raise UsageError(
         f"duly.claim does not know connections of type"
         f" {type(raw).__module__}.{type(raw).__qualname__}: give one of sqlite3, psycopg 3,"
-        " PyMySQL or SQLAlchemy"
+        " PyMySQL, SQLAlchemy or Django"
     )
 
 
-def _find_ledger(session: Session, dialect: Dialect, schema: str | None) -> str:
+def _find_ledger(session: Session, schema: str | None) -> str:
     from duly._db.checks import default_schema
 
+    dialect = session.dialect
     found = default_schema(session, schema)
     checked = make_session(dialect, session.raw, found)
     require_current(checked, f"schema {found!r} of this {dialect.title} connection")
     return found
 
 
-def _check_file(session: SqliteSession, raw: Any) -> None:
+def _check_file(session: Session) -> None:
     session.require_transaction()
-    path = session.files()[0][1]
+    raw = session.raw
+    path = cast("SqliteSession", session).files()[0][1]
     identity: tuple[int, int, int] | None = None
     if path:
         found = os.stat(path)

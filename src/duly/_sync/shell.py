@@ -252,7 +252,7 @@ class Shell:
             return lost(call, self._raised(error, session.after_handler(error)))
         self._refuse_child()
         lender.take_back()
-        if (swallowed := session.contention) is not None:
+        if (swallowed := session.swallowed()) is not None:
             return self._raised(swallowed, session.after_handler(swallowed))
         return ops.Returned(session.after_handler(None))
 

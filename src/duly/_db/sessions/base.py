@@ -248,6 +248,10 @@ class Session(ABC):
     def after_handler(self, error: BaseException | None) -> Transaction:
         """After the handler: undo `arm` and tell what became of our transaction."""
 
+    def swallowed(self) -> BaseException | None:
+        """The error that no handler may go on after, although this one did; None if none."""
+        return self.contention
+
     @abstractmethod
     def in_transaction(self) -> bool:
         """Whether a transaction of ours may still be open."""

@@ -9,22 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duly._db.dialects import Dialect
     from duly._db.sessions.base import Session
 
 
 def make_session(dialect: Dialect, raw: Any, schema: str | None) -> Session:
-    """The session class for a driver's connection, imported only now."""
+    """A session on a driver's connection."""
+    return session_class(dialect)(raw, schema)
+
+
+def session_class(dialect: Dialect) -> Callable[[Any, str | None], Session]:
+    """The session class for a database's driver, imported only now."""
     match dialect.name:
         case "sqlite":
             from duly._db.sessions.sqlite_driver import SqliteSession
 
-            return SqliteSession(raw, schema)
+            return SqliteSession
         case "postgresql":
             from duly._db.sessions.psycopg_driver import PsycopgSession
 
-            return PsycopgSession(raw, schema)
+            return PsycopgSession
         case _:
             from duly._db.sessions.pymysql_driver import PyMysqlSession
 
-            return PyMysqlSession(raw, schema)
+            return PyMysqlSession
+
+
+def is_djangos(connection: Any) -> bool:
+    """Whether it is one of Django's connections, or the proxy `django.db.connection`."""
+    return any(kind.__module__.partition(".")[0] == "django" for kind in type(connection).__mro__)

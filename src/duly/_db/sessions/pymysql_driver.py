@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pymysql
+
+# Not pymysql.err.MySQLError: install_as_MySQLdb(), by which Django takes PyMySQL, lets that
+# name another copy of the module.
+from pymysql import IntegrityError, MySQLError
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
@@ -73,7 +77,7 @@ class PyMysqlSession(Session):
     def claim(self, params: Params, wait: float) -> Claimed:
         try:
             rows = self.run("claim", {**params, **self.bounds(wait)})
-        except pymysql.err.IntegrityError as error:
+        except IntegrityError as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
             return Claimed(False, 0)
@@ -118,7 +122,7 @@ class PyMysqlSession(Session):
     def _insert_torn(self, params: Params) -> int:
         try:
             return self.change("hold_torn", params)
-        except pymysql.err.IntegrityError as error:
+        except IntegrityError as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
             return 0
@@ -146,7 +150,7 @@ class PyMysqlSession(Session):
             )
         try:
             return type(self.raw).query(self.raw, sql, *args, **named)
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             if code_text(self.dialect, error) == _DEADLOCK:
                 self.contention = error
             raise
@@ -158,7 +162,7 @@ class PyMysqlSession(Session):
         self.disarm()
         try:
             self._plain("RELEASE SAVEPOINT duly_sentinel")
-        except pymysql.err.MySQLError as gone:
+        except MySQLError as gone:
             if gone.args and gone.args[0] == _NO_SAVEPOINT:
                 # A deadlock took the whole transaction, and everything after it was refused.
                 return Transaction.REFUSED if self.contention else Transaction.ENDED
@@ -223,7 +227,7 @@ class PyMysqlSession(Session):
         except UnsafeStorage:
             self.unclaim(params)
             raise
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             if code_text(self.dialect, error) == _LOCK_WAIT:
                 # Only the statement was rolled back, and the caller may commit the rest.
                 self.change("unclaim_attempt", params)
