@@ -41,7 +41,9 @@ __all__ = [
     "SchemaMissing",
     "SchemaNewer",
     "SchemaOutdated",
+    "ScriptInvalid",
     "StartInvalid",
+    "StatementFailed",
     "SwallowedError",
     "TransactionEnded",
     "TransientError",
@@ -182,6 +184,18 @@ class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the extra."""
 
     code = "missing_extra"
+
+
+class ScriptInvalid(UsageError):
+    """A SQL script that may not be run as it is; nothing of it was run."""
+
+    code = "script_invalid"
+
+
+class StatementFailed(UsageError):
+    """The database refused a statement of a script; all of the script was rolled back."""
+
+    code = "statement_failed"
 
 
 class SwallowedError(UsageError):
