@@ -38,6 +38,8 @@ def as_utc(instant: datetime, *, name: str = "the instant") -> datetime:
     Raises:
         NominalTimeInvalid: It is no datetime, naive, or outside the years 1 to 9999 in UTC.
     """
+    if type(instant) is datetime and instant.tzinfo is UTC and not instant.fold:
+        return instant
     if not isinstance(instant, datetime):
         raise NominalTimeInvalid(
             f"{name} must be an aware datetime, not {shown(instant)}; "

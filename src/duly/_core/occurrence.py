@@ -8,7 +8,7 @@ time), and must never accept a key text that it would not write itself (PROTOCOL
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003 - the type of a field
 from typing import Final, Self
 from urllib.parse import quote, unquote
@@ -54,6 +54,7 @@ class Occurrence:
     nominal_time: datetime
     partition: str = ""
     correction: int = 1
+    _us: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", _job(self.job))
@@ -61,6 +62,7 @@ class Occurrence:
         object.__setattr__(self, "nominal_time", nominal_time)
         object.__setattr__(self, "partition", check_partition(self.partition))
         object.__setattr__(self, "correction", _correction(self.correction))
+        object.__setattr__(self, "_us", to_us(nominal_time))
 
     @classmethod
     def from_us(cls, job: str, nominal_us: int, partition: str = "", correction: int = 1) -> Self:
@@ -115,7 +117,7 @@ class Occurrence:
     @property
     def nominal_us(self) -> int:
         """The nominal time in microseconds since 1970-01-01T00:00:00Z, as it is stored."""
-        return to_us(self.nominal_time)
+        return self._us
 
     def __str__(self) -> str:
         return self.key

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ __all__ = ["Definition", "Revision", "decide"]
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Definition:
     """What a process says of a job.
 
@@ -47,7 +48,7 @@ class Definition:
     payload: str
     app: str
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Equal for definitions that expect the same."""
         parts = [self.schedule, self.zone, self.policies.stored(), self.payload]

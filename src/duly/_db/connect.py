@@ -218,7 +218,7 @@ class Lease:
     def __init__(self, database: Database, fairy: PoolProxiedConnection) -> None:
         self.database = database
         self.fairy = fairy
-        self.session = make_session(database.dialect, fairy.driver_connection, database.schema)
+        self.session = _session_of(database, fairy)
 
     def give_back(self) -> None:
         """Return a connection with no transaction of ours open."""
@@ -256,6 +256,16 @@ class Lease:
             self.discard()
         else:
             self.give_back()
+
+
+def _session_of(database: Database, fairy: PoolProxiedConnection) -> Session:
+    """The session of a pooled connection, made once in that connection's life."""
+    sessions = fairy.info.setdefault("duly", {})
+    found: Session | None = sessions.get(database.schema)
+    if found is None:
+        raw = fairy.driver_connection
+        found = sessions[database.schema] = make_session(database.dialect, raw, database.schema)
+    return found
 
 
 def _check_schema(dialect: Dialect, schema: object) -> None:
@@ -318,13 +328,12 @@ def _dialect_of(engine: Engine) -> Dialect:
 
 
 def _make_engine(url: URL) -> Engine:
-    options: dict[str, Any] = {}
+    # The pool's reset would send a ROLLBACK after every commit of ours, or ask the driver for one;
+    # a lease is only given back with no transaction open.
+    options: dict[str, Any] = {"pool_reset_on_return": None}
     if url.get_backend_name() == "sqlite":
         options["creator"] = _sqlite_creator(url)
     elif url.get_backend_name() != POSTGRESQL.name:
-        # MariaDB's default pool reset would send a ROLLBACK after every commit of ours;
-        # a lease is only given back with no transaction open.
-        options["pool_reset_on_return"] = None
         # Its default lets a handler's statement wait 50 s for a row.
         # The answer to the first packet is bounded as the connecting is; afterwards a handler's
         # statement may take its time.

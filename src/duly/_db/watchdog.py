@@ -37,6 +37,14 @@ class Watchdog:
     @contextlib.contextmanager
     def bound(self, seconds: float, cut: Callable[[], None]) -> Iterator[None]:
         """Call *cut*, once, if the block is still under way after *seconds*."""
+        number = self.start(seconds, cut)
+        try:
+            yield
+        finally:
+            self.stop(number)
+
+    def start(self, seconds: float, cut: Callable[[], None]) -> int:
+        """Call *cut*, once, after *seconds*, unless `stop` is told this number before."""
         if os.getpid() != self._pid:
             self._reset()
         number = next(self._numbers)
@@ -45,10 +53,11 @@ class Watchdog:
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._work, name="duly-watchdog", daemon=True).start()
-        try:
-            yield
-        finally:
-            self._bounds.pop(number, None)
+        return number
+
+    def stop(self, number: int) -> None:
+        """Whatever was bounded is over."""
+        self._bounds.pop(number, None)
 
     def _work(self) -> None:
         idle = 0

@@ -84,21 +84,27 @@ class Call:
             HandlerTimeout, WorkerStopped: It was ended, whatever it did afterwards.
             BaseException: The handler's own.
         """
-        with self._watched():
-            try:
-                try:
-                    if self.ended_by is not None:
-                        raise self.ended_by
-                    value = _called(self, handler)
-                finally:
-                    self._close()
-            except BaseException as error:
-                if self.ended_by is not None and error is not self.ended_by:
-                    raise self.ended_by from error
-                raise
+        if self._until is None:
+            value = self._ended_or_made(handler)
+        else:
+            with self._watched():
+                value = self._ended_or_made(handler)
         if self.ended_by is not None:
             raise self.ended_by
         return value
+
+    def _ended_or_made(self, handler: Callable[[], Value]) -> Value:
+        try:
+            try:
+                if self.ended_by is not None:
+                    raise self.ended_by
+                return _called(self, handler)
+            finally:
+                self._close()
+        except BaseException as error:
+            if self.ended_by is not None and error is not self.ended_by:
+                raise self.ended_by from error
+            raise
 
     def end(self, why: BaseException, *, insist: bool = True) -> bool:
         """End the call, from another thread; False if the handler has come back before."""
@@ -140,9 +146,6 @@ class Call:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        if self._until is None:
-            yield
-            return
         with self._interruptible():
             threading.Thread(target=self._watch, name="duly-deadline", daemon=True).start()
             yield

@@ -100,6 +100,7 @@ class Registry:
         self.app = app
         self._writer = writer
         self._known: dict[str, tuple[float, str, Known]] = {}
+        self._definitions: dict[str, tuple[Job, Definition]] = {}
         self._lock, self._pid = threading.Lock(), os.getpid()
 
     def known(self, job: Job, *, fresh: bool = False) -> Known:
@@ -191,15 +192,19 @@ class Registry:
         return written, refused
 
     def definition(self, job: Job) -> Definition:
-        """What this process says of a job."""
-        return Definition(
-            job.ledger_name,
-            None if job.schedule is None else job.schedule.text,
-            job.zone.key,
-            job.policies,
-            job.payload.text,
-            self.app,
-        )
+        """What this process says of a job; put into words once."""
+        worded, definition = self._definitions.get(job.name, (None, None))
+        if worded is not job or definition is None:
+            definition = Definition(
+                job.ledger_name,
+                None if job.schedule is None else job.schedule.text,
+                job.zone.key,
+                job.policies,
+                job.payload.text,
+                self.app,
+            )
+            self._definitions[job.name] = (job, definition)
+        return definition
 
     def foreseen(self, session: Session, job: Job) -> tuple[Known, Revision | None]:
         """What the ledger would hold after it was told of a definition; nothing is written.

@@ -7,9 +7,10 @@ the attempt; what slips past it is found by the seal.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, TextClause, event, text
 
 from duly._core import timing
 from duly._db.dialects import ErrorKind, ending
@@ -120,7 +121,13 @@ class Run:
 
     def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
-        return self.connection.execute(text(sql), params)
+        return self.connection.execute(_text(sql), params)
+
+
+@lru_cache(maxsize=500)
+def _text(sql: str) -> TextClause:
+    """SQL text as SQLAlchemy wants it; a handler says the same each time."""
+    return text(sql)
 
 
 class Lender:

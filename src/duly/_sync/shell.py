@@ -132,10 +132,13 @@ class Shell:
 
     def _perform(self, op: ops.Op) -> Any:
         try:
-            if isinstance(op, _INTERRUPTIBLE):
-                with self._signals.open():
-                    return self._do(op)
-            return self._do(op)
+            if type(op) not in _INTERRUPTIBLE:
+                return self._do(op)
+            try:
+                self._signals.open()
+                return self._do(op)
+            finally:
+                self._signals.close()
         except ops.Fault:
             raise
         except BaseException as error:
@@ -146,11 +149,14 @@ class Shell:
             self._probe("before", op, self)
         began = time.monotonic()
         try:
-            if isinstance(op, _UNBOUNDED):
+            if type(op) in _UNBOUNDED:
                 reply = self._statement(op)
             else:
-                with watchdog.bound(self._budget.bound_s(op), self._cut):
+                bound = watchdog.start(self._budget.bound_s(op), self._cut)
+                try:
                     reply = self._statement(op)
+                finally:
+                    watchdog.stop(bound)
         finally:
             self._budget.spend(op, time.monotonic() - began)
         if self._probe is not None:
@@ -395,5 +401,5 @@ class Shell:
             lease.give_back()
 
 
-_UNBOUNDED = (ops.CallHandler, ops.Backoff)
-_INTERRUPTIBLE = (ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff)
+_UNBOUNDED = {ops.CallHandler, ops.Backoff}
+_INTERRUPTIBLE = {ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff}

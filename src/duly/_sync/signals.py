@@ -7,17 +7,19 @@ bound. It never swallows a signal, and changes nothing where no Python handler i
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
 _HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name))
+# Without the look-up of an enum's member for each handler, which takes longer than the call.
+_get: Any = _signal.getsignal
+_set: Any = _signal.signal
 HOLD_S = 10.0
 """How long a held signal waits for an op that may not be interrupted."""
 
@@ -34,11 +36,11 @@ class HeldSignals:
     def __enter__(self) -> HeldSignals:
         if threading.current_thread() is threading.main_thread():
             for number in _HELD:
-                previous = signal.getsignal(number)
+                previous = _get(number)
                 # SIG_DFL ends the process at once, as a crash; SIG_IGN ignores: both stay.
                 if callable(previous):
                     self._previous[number] = previous
-                    signal.signal(number, self._arrived)
+                    _set(number, self._arrived)
         return self
 
     def __exit__(
@@ -48,21 +50,20 @@ class HeldSignals:
         trace: TracebackType | None,
     ) -> None:
         for number, previous in self._previous.items():
-            signal.signal(number, previous)
+            _set(number, previous)
         self._cancel()
         if self._pending is not None and error is None:
             self._deliver(self._pending, None)
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """While inside, a signal is raised at once; one that was held is raised on entry."""
+    def open(self) -> None:
+        """From now until `close` a signal is raised at once; one that was held, here."""
         self._open = True
-        try:
-            if self._pending is not None:
-                self._deliver(self._pending, None)
-            yield
-        finally:
-            self._open = False
+        if self._pending is not None:
+            self._deliver(self._pending, None)
+
+    def close(self) -> None:
+        """From now on signals are held."""
+        self._open = False
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if self._open or self._pending is not None:

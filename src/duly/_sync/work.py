@@ -63,6 +63,7 @@ class Account:
         self._secrets = tuple(secrets)
         self._began = time.monotonic()
         self._started_us: int | None = None
+        self._claim: dict[str, Any] | None = None
 
     @property
     def duration_s(self) -> float:
@@ -82,12 +83,14 @@ class Account:
 
     def claim(self, session: Session) -> dict[str, Any]:
         """Binds of the claim, and of whatever asks for the row it made."""
-        request = self._work.request
-        return {
-            **key_params(request.occurrence),
-            "fingerprint": request.fingerprint,
-            "attempt_id": session.encode_id(request.attempt_id),
-        }
+        if self._claim is None:
+            request = self._work.request
+            self._claim = {
+                **key_params(request.occurrence),
+                "fingerprint": request.fingerprint,
+                "attempt_id": session.encode_id(request.attempt_id),
+            }
+        return self._claim
 
     def finished(self, session: Session) -> dict[str, Any]:
         """Binds of a finished attempt's row."""

@@ -14,6 +14,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
@@ -69,27 +70,15 @@ class Session(ABC):
     def run(self, name: str, params: Params) -> Sequence[Row]:
         """Run a named query and return its rows; none for one that returns none."""
         cursor = self._execute(self.queries[name], params)
-        try:
-            return cursor.fetchall() if cursor.description is not None else ()
-        finally:
-            cursor.close()
+        return cursor.fetchall() if cursor.description is not None else ()
 
     def change(self, name: str, params: Params) -> int:
         """Run a named statement and return how many rows it changed."""
-        cursor = self._execute(self.queries[name], params)
-        try:
-            return int(cursor.rowcount)
-        finally:
-            cursor.close()
+        return int(self._execute(self.queries[name], params).rowcount)
 
+    @abstractmethod
     def _execute(self, text: str, params: Params) -> Any:
-        cursor = self.raw.cursor()
-        try:
-            cursor.execute(text, params)
-        except BaseException:
-            cursor.close()
-            raise
-        return cursor
+        """The cursor that executed it, good until the next statement."""
 
     def has_table(self, name: str) -> bool:
         """Whether the ledger's schema holds a table of that name."""
@@ -350,6 +339,7 @@ def allow_ends(raw: Any, methods: Sequence[str]) -> None:
             vars(raw).pop(name, None)
 
 
+@cache
 def _refuser(name: str) -> Any:
     def refuse(*_args: Any, **_named: Any) -> None:
         raise UsageError(

@@ -42,18 +42,14 @@ class PsycopgSession(Session):
 
     def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
+        # The plain cursor, whatever row factory the user gave the connection.
+        self._cursor = psycopg.Cursor(raw, row_factory=tuple_row)
         self._claimed: Params | None = None
         self._was_autocommit = False
         self._wait_before: str | None = None
 
     def _execute(self, text: str, params: Params) -> Any:
-        # The plain cursor, whatever row factory the user gave the connection.
-        cursor = psycopg.Cursor(self.raw, row_factory=tuple_row)
-        try:
-            return cursor.execute(text, params)
-        except BaseException:
-            cursor.close()
-            raise
+        return self._cursor.execute(text, params)
 
     def encode_id(self, attempt_id: UUID) -> UUID:
         return attempt_id
@@ -120,12 +116,7 @@ class PsycopgSession(Session):
         if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
             return False
         # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.
-        cursor = psycopg.Cursor(self.raw)
-        try:
-            cursor.execute("COMMIT", prepare=False)
-            return cursor.statusmessage == "COMMIT"
-        finally:
-            cursor.close()
+        return self._cursor.execute("COMMIT", prepare=False).statusmessage == "COMMIT"
 
     def rollback(self) -> None:
         self.raw.rollback()

@@ -46,18 +46,14 @@ class PyMysqlSession(Session):
 
     def __init__(self, raw: pymysql.connections.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
+        # The plain cursor, whatever cursor class the user gave the connection.
+        self._cursor: Any = pymysql.cursors.Cursor(raw)
         self._was_autocommit = False
         self._may_be_open = False
 
     def _execute(self, text: str, params: Params) -> Any:
-        # The plain cursor, whatever cursor class the user gave the connection.
-        cursor: Any = pymysql.cursors.Cursor(self.raw)
-        try:
-            cursor.execute(text, params)
-        except BaseException:
-            cursor.close()
-            raise
-        return cursor
+        self._cursor.execute(text, params)
+        return self._cursor
 
     def begin(self, wait: float) -> None:
         driver: Any = self.raw
@@ -172,8 +168,7 @@ class PyMysqlSession(Session):
         return Transaction.OPEN
 
     def _plain(self, text: str) -> None:
-        with pymysql.cursors.Cursor(self.raw) as cursor:
-            cursor.execute(text)
+        self._cursor.execute(text)
 
     def in_transaction(self) -> bool:
         return self._may_be_open

@@ -180,6 +180,7 @@ class SqliteSession(Session):
             self._was_autocommit = False
         if self._busy_timeout_ms is not None:
             self.raw.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
+            self._busy_timeout_ms = None
 
     def kill(self) -> None:
         self.raw.close()
