@@ -66,11 +66,7 @@ class Bench:
         self.app.job("credit")(_credit)
         for job, starts in self.ticks.items():
             name = job.replace(", ", "-")
-            every = {
-                "schedule": duly.Every(SECOND, anchor=OLD),
-                "starts": starts,
-                "max_per_tick": most,
-            }
+            every = duly.Every(SECOND, anchor=OLD)
             self.app.job(name, schedule=every, starts=starts, max_per_tick=most)(_credit_any)
         self.app.init()
         self.app.register()

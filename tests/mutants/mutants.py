@@ -39,9 +39,9 @@ MUTANTS = [
     Mutant(
         name="effect-on-another-connection",
         rule="The effect is made in the transaction that holds the key.",
-        file="_sync/shell.py",
-        old="            self._lease.fairy,\n",
-        new="            self._database.engine.raw_connection(),\n",
+        file="_sync/handling.py",
+        old="            lease.fairy,\n",
+        new="            database.engine.raw_connection(),\n",
         killer=KILLERS + "test_nothing_is_committed_while_the_handler_works[postgresql]",
     ),
     Mutant(

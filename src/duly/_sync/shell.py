@@ -14,27 +14,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
-from duly._core.covers import Covers
 from duly._core.occurrence import Occurrence
-from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin, Outcome
 from duly._db.dialects import ErrorKind, code_text
-from duly._db.sessions.cancelling import cancel
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting
 from duly._sync.budget import SETTLE_S, Budget
-from duly._sync.deadline import Call, Calls, lost
-from duly._sync.run import Lender, Run
+from duly._sync.handling import Handling
 from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
-from duly.errors import ConnectionLost, UsageError
+from duly.errors import ConnectionLost
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
     from duly._db.connect import Database, Lease
     from duly._db.sessions.base import Session
+    from duly._sync.deadline import Calls
     from duly._sync.evidence import Evidence
     from duly._sync.markers import Marker, Markers
 
@@ -119,14 +116,6 @@ class Shell:
     def duration_s(self) -> float:
         """Seconds since the attempt began."""
         return self._account.duration_s
-
-    def _refuse_child(self) -> None:
-        """The connection is the parent's: a statement of a child's could commit its work."""
-        if os.getpid() != self._pid:
-            raise UsageError(
-                "the handler forked, and the child went on into duly: end the child with os._exit,"
-                " or start it with subprocess"
-            )
 
     # Performing
 
@@ -226,68 +215,19 @@ class Shell:
         self._covered = session.cover(self._account.claim(session), times, reason)
 
     def _call_handler(self) -> ops.Returned | ops.Raised:
-        work = self._work
-        session = self.session
-        assert self._lease is not None
-        lender = Lender(
-            self._lending,
-            self._lease.fairy,
-            session.dialect,
-            self._database.nontransactional,
-            key=work.occurrence.key,
-            on_lost=session.disarm,
-        )
-        run = Run(
-            work.occurrence,
-            work.payload.value,
-            work.request.attempt_id,
-            zone=work.zone,
-            schedule=work.schedule,
-            covers=Covers(work.occurrence, self._covered),
-            lender=lender,
-        )
-        call = self._bounded_call(session, lender)
+        session, lease = self.session, self._lease
+        assert lease is not None
         self._markers.started(self._account.marker())
-        session.arm()
-        try:
-            with nesting.inside(self._database.path), self._calls.under_way(call):
-                self.value = call.made(lambda: result_json(work.handler(run)))
-        except BaseException as error:
-            self._refuse_child()
-            lender.take_back()
-            return lost(call, self._raised(error, session.after_handler(error)))
-        self._refuse_child()
-        lender.take_back()
-        if (swallowed := session.swallowed()) is not None:
-            return self._raised(swallowed, session.after_handler(swallowed))
-        return ops.Returned(session.after_handler(None))
-
-    def _bounded_call(self, session: Session, lender: Lender) -> Call:
-        def stop() -> None:
-            lender.take_back()  # no further statement of the handler's
-            cancel(session, self._database.engine)
 
         def record(why: BaseException) -> None:
             session.cut()
             with self._database.session() as other:
                 self._record(ops.Record(Outcome.FAILED, why, ErrorOrigin.SIGNAL), other)
 
-        key = self._work.occurrence.key
-        return Call(key, timeout=self._work.timeout, cancel=stop, record=record)
-
-    def _raised(self, error: BaseException, transaction: ops.Transaction) -> ops.Raised:
-        kind = self._database.dialect.classify(error)
-        if not isinstance(error, Exception):
-            origin = ErrorOrigin.SIGNAL
-        else:
-            origin = ErrorOrigin.HANDLER if kind is None else ErrorOrigin.DATABASE
-        return ops.Raised(
-            error,
-            transaction,
-            contention=kind is ErrorKind.CONTENTION,
-            lost=kind is ErrorKind.LOST,
-            origin=origin,
-        )
+        handling = Handling(self._database, self._lending, lease, self._work, self._covered)
+        answer = handling.call(self._calls, record)
+        self.value = handling.value
+        return answer
 
     def _seal(self) -> bool:
         row = {**self._account.finished(self.session), "result": self.value}
