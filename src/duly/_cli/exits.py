@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from duly._core.redact import redact
 from duly._core.wording import said
-from duly.errors import DulyError, InvariantBroken, OperatorError, TransientError, UsageError
+from duly.errors import (
+    DulyError,
+    InvariantBroken,
+    OperatorError,
+    StatementFailed,
+    TransientError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from duly._cli.settings import Settings
@@ -29,6 +36,7 @@ TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 MESSAGE_MAX = 2_000
 
 _FAMILIES: tuple[tuple[type[DulyError], int], ...] = (
+    (StatementFailed, HANDLER_FAILED),  # of a dry run, which is no attempt of a handler's
     (UsageError, USAGE),
     (OperatorError, OPERATOR),
     (TransientError, TRY_AGAIN),

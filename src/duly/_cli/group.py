@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": ("demo", "Show the whole promise in seconds, and check it."),
     "init": ("init_cmd", "Create or upgrade duly's tables."),
     "run": ("run_cmd", "Start one occurrence of a job."),
+    "sql": ("sql_cmd", "Start one occurrence whose effect is a SQL script."),
     "worker": ("worker_cmd", "Stay, and run what is due of every job."),
     "tick": ("tick_cmd", "Run what is due and missing, once."),
     "plan": ("tick_cmd", "Say what a tick would do, and why."),

@@ -98,8 +98,8 @@ def name_starter(app: Any, started_by: str | None, *, by: str = "cli") -> None:
         app.started_by = f"{by}:{words.person()}"
 
 
-def say_result(settings: Settings, result: Result) -> None:
-    """Print how a start ended."""
+def say_result(settings: Settings, result: Result, *, value: bool = True) -> None:
+    """Print how a start ended, and on the same line the handler's value."""
     if settings.json:
         output.say_json(
             {
@@ -122,7 +122,7 @@ def say_result(settings: Settings, result: Result) -> None:
         word = output.styled(result.outcome.value, "yellow")
         how = f"applied before, by attempt {result.attempt_id}"
     late = lateness(result.late, result.source)
-    output.say(f"{word} {result.key}  {how}{late}{_value(result.value)}")
+    output.say(f"{word} {result.key}  {how}{late}{_value(result.value) if value else ''}")
 
 
 def _value(value: Any) -> str:

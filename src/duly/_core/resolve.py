@@ -23,7 +23,7 @@ from duly.errors import NominalTimeInvalid, NotDue, OffSchedule
 if TYPE_CHECKING:
     from duly._core.schedules import Schedule
 
-__all__ = ["TOLERANCE", "TOLERANCE_MAX", "Nominal", "nominal_time"]
+__all__ = ["TOLERANCE", "TOLERANCE_MAX", "Nominal", "nominal_time", "not_due"]
 
 # Clocks that are being set, and leap seconds, start jobs up to a second early.
 TOLERANCE: Final = timedelta(seconds=1)
@@ -95,7 +95,7 @@ def nominal_time(
             _must_be_on(schedule, given)
     found = _with_due(given, "explicit", schedule)
     if found.due_at > due_until and not early:
-        raise _not_due(found)
+        raise not_due(found)
     return found
 
 
@@ -136,7 +136,7 @@ def _of_starter(
         )
     nominal = _with_due(found, start.starter, schedule)
     if nominal.due_at > due_until and not early:
-        raise _not_due(nominal)
+        raise not_due(nominal)
     return nominal
 
 
@@ -144,7 +144,8 @@ def _with_due(found: datetime, source: str, schedule: Schedule | None) -> Nomina
     return Nominal(found, source, timing.due_time(schedule, found))
 
 
-def _not_due(found: Nominal) -> NotDue:
+def not_due(found: Nominal) -> NotDue:
+    """The refusal of a start that comes too soon."""
     due = format_instant(found.due_at)
     what = format_instant(found.time)
     when = "is in the future" if found.due_at == found.time else f"is due at {due}"

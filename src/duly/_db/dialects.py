@@ -52,6 +52,7 @@ class Dialect:
         ends_transaction: A regular expression for statements that end a transaction.
         quote: How the database quotes a name.
         modules: The top-level packages of its drivers.
+        text_instants: It has no type for an instant, so one is bound as text, in UTC.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Dialect:
     ends_transaction: str
     quote: str = '"'
     modules: tuple[str, ...] = ()
+    text_instants: bool = True
 
     def classify(self, error: BaseException) -> ErrorKind | None:
         """What *error* means; None if it is not an error of this database's driver.
@@ -199,6 +201,7 @@ POSTGRESQL = Dialect(
         r"|PREPARE\s+TRANSACTION"
     ),
     modules=("psycopg", "psycopg_pool", "psycopg2"),
+    text_instants=False,
 )
 
 MARIADB = Dialect(

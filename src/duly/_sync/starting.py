@@ -71,23 +71,8 @@ class Starting:
     def start(self, job: Job, wanted: Wanted) -> Result:
         """Start one occurrence; see `App.run`."""
         payload = None if isinstance(wanted.payload, Unset) else _payload(wanted.payload)
-        # A start that is refused for its own sake leaves no revision behind.
-        schedule = named(job, self._registry.believed(job))
-        at = wanted.at
-        # What a person names is held against the database's clock by the claim itself.
-        by_person = at is not None and not isinstance(at, Start)
-        now = from_us(host_clock_us()) if by_person else questions.now(self._database)
-        with naming(job.name):
-            nominal = nominal_time(
-                at,
-                schedule,
-                zone=job.zone,
-                now=now,
-                off_schedule=wanted.off_schedule,
-                early=wanted.early or by_person,
-                tolerance=job.tolerance,
-            )
-        occurrence = Occurrence(job.ledger_name, nominal.time, wanted.partition)
+        schedule, nominal, occurrence = self.means(job, wanted)
+        by_person = _by_person(wanted)
         known = self._registry.known(job)
         if payload is None:
             payload = payload_of(job, known, _due_at(known, nominal.time, nominal.due_at))
@@ -102,6 +87,24 @@ class Starting:
         return self._attempts.make(
             job, request, payload, nominal, schedule=schedule, wait_s=wanted.wait_s
         )
+
+    def means(self, job: Job, wanted: Wanted) -> tuple[Schedule | None, Nominal, Occurrence]:
+        """What a start means; nothing is written, so that one that is refused leaves nothing."""
+        schedule = named(job, self._registry.believed(job))
+        # What a person names is held against the database's clock by the claim itself.
+        by_person = _by_person(wanted)
+        now = from_us(host_clock_us()) if by_person else questions.now(self._database)
+        with naming(job.name):
+            nominal = nominal_time(
+                wanted.at,
+                schedule,
+                zone=job.zone,
+                now=now,
+                off_schedule=wanted.off_schedule,
+                early=wanted.early or by_person,
+                tolerance=job.tolerance,
+            )
+        return schedule, nominal, Occurrence(job.ledger_name, nominal.time, wanted.partition)
 
     def correct(self, job: Job, earlier: Occurrence, order: ops.Order) -> Result:
         """Make the correction that follows *earlier*, which must be settled."""
@@ -144,6 +147,10 @@ def _due_at(known: Known, nominal_time: datetime, by_schedule: datetime) -> date
     if len(known.revisions) == 1:
         return by_schedule
     return known.expected.due_time(nominal_time) or by_schedule
+
+
+def _by_person(wanted: Wanted) -> bool:
+    return wanted.at is not None and not isinstance(wanted.at, Start)
 
 
 def _payload(given: Any) -> Payload:

@@ -245,6 +245,10 @@ class Session(ABC):
     def in_transaction(self) -> bool:
         """Whether a transaction of ours may still be open."""
 
+    def check_deferred(self) -> None:
+        """Check now what a commit would check, where anything is deferred to it."""
+        return
+
     @abstractmethod
     def commit(self, wait: float) -> bool:
         """Commit and return whether the database says that it committed."""

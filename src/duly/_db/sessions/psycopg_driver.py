@@ -112,6 +112,9 @@ class PsycopgSession(Session):
     def in_transaction(self) -> bool:
         return self.raw.info.transaction_status is not TransactionStatus.IDLE
 
+    def check_deferred(self) -> None:
+        self.raw.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
     def commit(self, wait: float) -> bool:
         if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
             return False
