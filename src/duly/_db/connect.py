@@ -24,6 +24,7 @@ from duly._db.sessions.base import HANDLER_WAIT_S
 from duly._db.sessions.choose import make_session
 from duly._db.translate import first_line, public_error
 from duly._db.watchdog import watchdog
+from duly._db.write_queue import queue_of
 from duly.errors import (
     ConnectionLost,
     DatabaseNotFound,
@@ -260,12 +261,12 @@ class Lease:
 
 def _session_of(database: Database, fairy: PoolProxiedConnection) -> Session:
     """The session of a pooled connection, made once in that connection's life."""
-    sessions = fairy.info.setdefault("duly", {})
-    found: Session | None = sessions.get(database.schema)
-    if found is None:
-        raw = fairy.driver_connection
-        found = sessions[database.schema] = make_session(database.dialect, raw, database.schema)
-    return found
+    sessions: dict[str | None, Session] = fairy.info.setdefault("duly", {})
+    if database.schema not in sessions:
+        session = make_session(database.dialect, fairy.driver_connection, database.schema)
+        session.line = None if database.path is None else queue_of(database.path)
+        sessions[database.schema] = session
+    return sessions[database.schema]
 
 
 def _check_schema(dialect: Dialect, schema: object) -> None:
@@ -334,9 +335,8 @@ def _make_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         options["creator"] = _sqlite_creator(url)
     elif url.get_backend_name() != POSTGRESQL.name:
-        # Its default lets a handler's statement wait 50 s for a row.
-        # The answer to the first packet is bounded as the connecting is; afterwards a handler's
-        # statement may take its time.
+        # Its default lets a handler's statement wait 50 s for a row. The answer to the first
+        # packet is bounded as the connecting is; afterwards a statement may take its time.
         bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
         mine = {"init_command": bound, "read_timeout": CONNECT_S}
         options["connect_args"] = {k: v for k, v in mine.items() if k not in url.query}

@@ -13,6 +13,7 @@ from duly._core import ops
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
+from duly._sync import nesting
 from duly.errors import Busy, UsageError
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ def decided(
         about: What `busy` is about: a key or a job.
 
     Raises:
+        UsageError: On SQLite, from inside a handler on the same file.
         Busy: The database was contended for all of *wait_s*; nothing was done.
         ConnectionLost, AccessDenied, …: The database's refusals, translated.
     """
+    nesting.refuse(database.path)
     deadline = time.monotonic() + wait_s
     while True:
         left = max(deadline - time.monotonic(), PAUSE_S)

@@ -30,15 +30,15 @@ def inside(path: str | None) -> Iterator[None]:
 
 
 def refuse(path: str | None) -> None:
-    """Refuse an attempt on a file whose handler this thread is inside of.
+    """Refuse a transaction of duly's on a file whose handler this thread is inside of.
 
     Raises:
         UsageError: At once, instead of after all of `wait`.
     """
     if path is not None and path in _files():
         raise UsageError(
-            f"an attempt on {path} was started from inside a handler on the same file, and SQLite"
-            " has one writer: start it after the handler returned"
+            f"a transaction on {path} was asked for from inside a handler on the same file, and"
+            " SQLite has one writer: do it after the handler returned"
         )
 
 

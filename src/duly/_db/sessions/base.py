@@ -26,6 +26,7 @@ from duly.errors import InvariantBroken, UsageError
 
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
+    from duly._db.write_queue import WriteQueue
 
 HANDLER_WAIT_S = 10.0
 """The longest wait for a lock of one statement of a handler's, in seconds."""
@@ -53,6 +54,7 @@ class Session(ABC):
     Attributes:
         raw: The driver's connection.
         schema: The ledger's schema; every statement is qualified by it.
+        line: Where transactions of duly's own on a SQLite file wait for their turn.
         contention: The error by which the server took the whole transaction away while the
             handler had it; every further statement of the handler is refused (PROTOCOL 4).
     """
@@ -62,6 +64,7 @@ class Session(ABC):
     def __init__(self, raw: Any, schema: str | None) -> None:
         self.raw = raw
         self.schema = schema
+        self.line: WriteQueue | None = None
         self.queries = queries(self.dialect, schema)
         self.contention: BaseException | None = None
 

@@ -20,6 +20,7 @@ from duly._db.sessions.base import (
     host_clock_us,
     refuse_ends,
 )
+from duly._db.write_queue import Place
 from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class SqliteSession(Session):
 
     def __init__(self, raw: sqlite3.Connection, schema: str | None) -> None:
         super().__init__(raw, schema or "main")
+        self._place: Place | None = None
         self._was_autocommit = False
         self._denied = self._escaped = False
         self._busy_timeout_ms: int | None = None
@@ -72,8 +74,7 @@ class SqliteSession(Session):
         return host_clock_us()
 
     def begin(self, wait: float) -> None:
-        if self.raw.in_transaction:
-            self.raw.rollback()
+        self.rollback()
         if self.raw.isolation_level is None:
             # In autocommit, whatever follows a lost transaction would commit by itself
             # (PROTOCOL 2); so the driver's implicit transactions are on while we are here.
@@ -83,6 +84,17 @@ class SqliteSession(Session):
             self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
         self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
         deadline = time.monotonic() + wait
+        try:
+            if self.line is not None:
+                # Always before BEGIN: two that each hold one would wait for each other.
+                self._place = Place(self.line)
+                self._place.enter(wait / 2)
+            self._begin_immediate(deadline)
+        except BaseException:
+            self._leave_line()
+            raise
+
+    def _begin_immediate(self, deadline: float) -> None:
         while True:
             try:
                 # Deferred, a transaction that reads first fails at its first write, whatever
@@ -158,6 +170,7 @@ class SqliteSession(Session):
         while True:
             try:
                 self.raw.execute("COMMIT")
+                self._leave_line()
                 return not self.raw.in_transaction
             except sqlite3.OperationalError as error:
                 # A long reader can make COMMIT busy; the transaction stays open, so only
@@ -170,10 +183,19 @@ class SqliteSession(Session):
                 time.sleep(_COMMIT_RETRY_S)
 
     def rollback(self) -> None:
-        if self.raw.in_transaction:
-            self.raw.execute("ROLLBACK")
+        try:
+            if self.raw.in_transaction:
+                self.raw.execute("ROLLBACK")
+        finally:
+            self._leave_line()
+
+    def _leave_line(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            place.leave()
 
     def release(self) -> None:
+        self._leave_line()
         self.raw.set_authorizer(None)
         if self._was_autocommit:
             self.raw.isolation_level = None
@@ -183,7 +205,10 @@ class SqliteSession(Session):
             self._busy_timeout_ms = None
 
     def kill(self) -> None:
-        self.raw.close()
+        try:
+            self.raw.close()
+        finally:
+            self._leave_line()
 
     def _bound_caller(self, wait: float) -> None:
         """Bound the caller's wait for the write lock; `restore` gives its own bound back."""

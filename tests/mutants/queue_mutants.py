@@ -1,0 +1,77 @@
+"""The rules of the line of writers on a SQLite file, each taken out; see `mutants.py`."""
+
+from __future__ import annotations
+
+from tests.mutants.mutants import Mutant
+
+LINE = "tests/races/test_write_queue.py::"
+FILE = "_db/write_queue.py"
+
+QUEUE_MUTANTS = [
+    Mutant(
+        name="last-come-first-served",
+        rule="Threads are served in the order in which they came.",
+        file=FILE,
+        old="line.behind.popleft()",
+        new="line.behind.pop()",
+        killer=LINE + "test_threads_of_a_process_are_served_in_the_order_in_which_they_came",
+    ),
+    Mutant(
+        name="one-lock-for-the-line",
+        rule="The one who waits next is known, and nobody takes the turn before it.",
+        file=FILE,
+        old="        fcntl.flock(self._next, fcntl.LOCK_EX | how)\n",
+        new="",
+        killer=LINE + "test_a_process_that_has_just_written_does_not_pass_the_one_that_waits",
+    ),
+    Mutant(
+        name="begin-before-the-line",
+        rule="A transaction stands in the line before it begins.",
+        file="_db/sessions/sqlite_driver.py",
+        old="                self._place.enter(wait / 2)\n"
+        "            self._begin_immediate(deadline)\n",
+        new="                self._begin_immediate(deadline)\n"
+        "                self._place.enter(wait / 2)\n",
+        killer=LINE + "test_attempts_wait_in_the_line_and_a_callers_claim_does_not",
+    ),
+    Mutant(
+        name="line-without-a-bound",
+        rule="Nobody waits for a turn without a bound.",
+        file=FILE,
+        old="                self._answer.acquire(timeout=seconds)\n",
+        new="                self._answer.acquire()\n",
+        killer=LINE + "test_a_turn_that_is_never_given_up_bars_nobody",
+    ),
+    Mutant(
+        name="no-line-no-attempt",
+        rule="Where the lock files cannot be made, there is no line, and attempts go on.",
+        file=FILE,
+        old="        with suppress(OSError):\n            os.makedirs(",
+        new="        with suppress():\n            os.makedirs(",
+        killer=LINE + "test_without_a_place_for_the_lock_files_attempts_are_made_all_the_same",
+    ),
+    Mutant(
+        name="turn-kept-after-giving-up",
+        rule="A turn that comes after its waiter gave up is passed on.",
+        file=FILE,
+        old="        if not self._given_up:\n",
+        new="        if True:\n",
+        killer=LINE + "test_a_waiter_that_gives_up_leaves_nothing_behind",
+    ),
+    Mutant(
+        name="turn-inherited-by-a-child",
+        rule="A forked child closes the lock files of its parent.",
+        file=FILE,
+        old="    for descriptor in _descriptors:\n        os.close(descriptor)\n",
+        new="",
+        killer=LINE + "test_a_forked_child_does_not_keep_the_turn_of_its_dead_parent",
+    ),
+    Mutant(
+        name="decision-inside-a-handler",
+        rule="A second transaction from inside a handler is refused, not waited for.",
+        file="_sync/deciding.py",
+        old="    nesting.refuse(database.path)\n",
+        new="",
+        killer=LINE + "test_a_second_transaction_from_inside_a_handler_is_refused_at_once",
+    ),
+]
