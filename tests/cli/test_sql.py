@@ -1,0 +1,305 @@
+"""`duly sql`: a script is the effect, whole or not at all, and its values are bound."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Bank, Duly, Ended
+
+CREDIT = """\
+-- The nightly credit; its amount is a parameter.
+UPDATE balance SET units = units + :units WHERE id = 1;
+INSERT INTO told (word) VALUES (:word);
+"""
+NIGHTLY = ("--schedule", "0 0 * * *", "--timezone", "Europe/Berlin")
+AT = ("--at", "2026-09-13")
+KEY = "credit:2026-09-12T22:00:00Z"
+WHOLE = "SELECT count(*) FROM {table}"
+
+
+class Sql:
+    """Types `duly sql` for one job, with a script's text in place of its file."""
+
+    def __init__(self, bank: Bank, duly: Duly, folder: Path) -> None:
+        self.bank, self._duly, self._folder = bank, duly, folder
+        bank.execute("CREATE TABLE told (word VARCHAR(200))")
+
+    def __call__(self, script: str | bytes, *more: str, job: str = "credit") -> Ended:
+        file = self._folder / "a.sql"
+        file.write_bytes(script if isinstance(script, bytes) else script.encode())
+        return self._duly("--database", self.bank.url, "sql", job, "a.sql", *more)
+
+    def told(self) -> list[str]:
+        return [str(row[0]) for row in self.rows("SELECT word FROM told ORDER BY word")]
+
+    def rows(self, query: str) -> list[Any]:
+        connection = self.bank.database.connect()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(query)
+            return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def left(self) -> dict[str, int]:
+        """How many rows each table of the ledger holds that an attempt could write."""
+        tables = ("duly_occurrence", "duly_attempt", "duly_job", "duly_job_revision")
+        return {table: self.rows(WHOLE.format(table=table))[0][0] for table in tables}
+
+
+@pytest.fixture
+def sql(bank: Bank, duly: Duly, tmp_path: Path) -> Sql:
+    return Sql(bank, duly, tmp_path)
+
+
+def test_script_is_applied_once_and_its_rows_are_reported_and_stored(sql: Sql) -> None:
+    given = (*NIGHTLY, *AT, "-p", "units:=10", "-p", "word=it's ; :x %s")
+
+    first = sql(CREDIT, *given)
+    again = sql(CREDIT, *given, "--json")
+
+    assert first.code == 0, first.err
+    lines = first.out.splitlines()
+    assert lines[:3] == ["statement\tline\tverb\trows", "1\t2\tUPDATE\t1", "2\t3\tINSERT\t1"]
+    assert lines[3].startswith(f"applied {KEY}  attempt ")
+    assert again.code == 0
+    assert again.json["outcome"] == "duplicate"
+    assert again.json["value"]["rows"] == 2
+    assert [each["rows"] for each in again.json["value"]["each"]] == [1, 1]
+    assert (sql.bank.units(), sql.told()) == (10, ["it's ; :x %s"])
+
+
+def test_parameters_of_the_run_are_what_the_databases_own_clock_would_write(sql: Sql) -> None:
+    """Compared by the database itself: the night in Berlin that ended on the 13th, in UTC."""
+    kind = "timestamptz" if sql.bank.database.name == "postgresql" else "char(19)"
+    zone = "+00" if kind == "timestamptz" else ""
+    script = f"""
+        CREATE TEMPORARY TABLE seen (a {kind}, b {kind}, c {kind});
+        INSERT INTO seen VALUES (:nominal_time, :interval_start, :interval_end);
+        INSERT INTO told SELECT 'times' FROM seen WHERE a = '2026-09-12 22:00:00{zone}'
+            AND b = '2026-09-11 22:00:00{zone}' AND c = a;
+        INSERT INTO told SELECT :key;
+        INSERT INTO told SELECT :partition;
+        INSERT INTO told SELECT 'day' WHERE :local_date = '2026-09-13';
+    """
+
+    ended = sql(script, *NIGHTLY, *AT, "--partition", "north/1")
+
+    assert ended.code == 0, ended.err
+    assert sql.told() == sorted([f"{KEY}:north%2F1", "north/1", "times", "day"])
+
+
+def test_a_syntax_error_in_the_last_statement_leaves_nothing_of_the_earlier_ones(sql: Sql) -> None:
+    script = "UPDATE balance SET units = 5;\n\nINSERT INTO told (word) VALUES ('a');\nUPDAT x;"
+
+    ended = sql(script, *NIGHTLY, *AT, "--json")
+
+    assert ended.code == 1
+    assert ended.error["code"] == "statement_failed"
+    assert "a.sql, line 4: statement 3 (UPDAT): " in ended.error["message"]
+    assert (sql.bank.units(), sql.told()) == (0, [])
+    assert sql(script.replace("UPDAT x", ""), *NIGHTLY, *AT).code == 0, "the key is free"
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "said"),
+    [
+        ("", (), "a.sql holds no statement"),
+        ("-- only\n/* comments */", (), "a.sql holds no statement"),
+        (b"UPDATE balance SET units = '\xff'", (), "a.sql, line 1: byte 0xff is not UTF-8"),
+        (b" " * (2 << 20) + b";", (), "a.sql is larger than 2 MiB"),
+        ("DELETE FROM told;\nCOMMIT", (), "a.sql, line 2: COMMIT would end"),
+        ("SELECT 1;\nSELECT :unit", ("-p", "units=1"), "line 2: the parameter :unit has no value"),
+        (CREDIT, ("-p", "units=1", "-p", "word=a", "-p", "wrd=b"), "has no parameter :wrd"),
+        ("SELECT :key", ("-p", "key=1"), "-p key cannot be given"),
+        ("SELECT :a", ("-p", "a"), "-p 'a' is no parameter"),
+        ("SELECT :a", ("-p", "a=1", "-p", "a=2"), "-p a was given twice"),
+        ("SELECT :a", ("-p", "a:=[1]"), "an object or a list"),
+        ("SELECT :a", ("-p", "a:=nan"), "-p a:=nan"),
+        ("SELECT :a", ("-p", "a:=9007199254740993"), "-p a:=9007199254740993"),
+    ],
+)
+def test_what_may_not_run_is_refused_in_one_line_before_anything_is_done(
+    sql: Sql, script: str | bytes, more: tuple[str, ...], said: str
+) -> None:
+    before = sql.left()
+
+    ended = sql(script, *NIGHTLY, *AT, *more)
+
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert sql.left() == before
+
+
+def test_a_file_that_cannot_be_read_is_named(sql: Sql, duly: Duly) -> None:
+    for file, why in (("none.sql", "No such file"), (".", "Is a directory")):
+        ended = duly("--database", sql.bank.url, "sql", "credit", file, *AT)
+
+        assert ended.code == 2
+        assert f"{file} cannot be read: {why}" in ended.err
+
+
+def test_a_byte_order_mark_is_dropped(sql: Sql) -> None:
+    assert sql("\ufeffUPDATE balance SET units = 5", *NIGHTLY, *AT).code == 0
+    assert sql.bank.units() == 5
+
+
+def test_a_dry_run_shows_the_rows_and_leaves_nothing(sql: Sql) -> None:
+    before = sql.left()
+
+    ended = sql(CREDIT, *NIGHTLY, *AT, "-p", "units:=10", "-p", "word=a", "--dry-run")
+
+    assert ended.code == 0, ended.err
+    assert "1\t2\tUPDATE\t1\n2\t3\tINSERT\t1\nrolled back" in ended.out
+    assert (sql.bank.units(), sql.told()) == (0, [])
+    assert sql.left() == before
+
+
+def test_a_dry_run_of_what_is_settled_or_fails_says_so(sql: Sql) -> None:
+    assert sql("UPDATE balance SET units = 5", *NIGHTLY, *AT).code == 0
+
+    settled = sql("UPDATE balance SET units = 6", *NIGHTLY, *AT, "--dry-run")
+    failing = sql("UPDATE nope SET units = 6", *NIGHTLY, "--at", "2026-09-14", "--dry-run")
+    future = sql("SELECT 1", *NIGHTLY, "--at", "2999-01-01", "--dry-run")
+
+    assert (settled.code, failing.code, future.code) == (0, 1, 2)
+    assert "is settled as applied" in settled.out
+    assert "line 1: statement 1 (UPDATE)" in failing.err
+    assert "in the future" in future.err
+    assert sql.bank.units() == 5
+
+
+def test_parameters_are_the_payload_and_the_text_is_not(sql: Sql) -> None:
+    """Another amount for a settled night is a conflict; an edited script is a duplicate."""
+    given = (*NIGHTLY, *AT, "-p", "units:=10")
+    script = "UPDATE balance SET units = units + :units"
+    assert sql(script, *given).code == 0
+
+    edited = sql(f"{script}, id = id", *given)
+    other = sql(script, *NIGHTLY, *AT, "-p", "units:=11")
+
+    assert edited.code == 0
+    assert edited.out.startswith("the script was another text then")
+    assert other.code == 3
+    assert "another payload" in other.err
+    assert sql.bank.units() == 10
+
+
+def test_without_a_schedule_a_job_is_as_the_ledger_has_it(sql: Sql) -> None:
+    """A repair by hand edits no definition; a new job has no schedule and needs a time."""
+    assert sql("SELECT 1", *NIGHTLY, *AT).code == 0
+    before = sql.left()["duly_job_revision"]
+
+    by_hand = sql("UPDATE balance SET units = 5", "--at", "2026-09-14")
+    new = sql("SELECT 1", job="once")
+    timed = sql("SELECT :nominal_time", "--at", "2026-09-14T12:00:00Z", job="once")
+    lost = sql("SELECT :interval_end", "--at", "2026-09-14T13:00:00Z", job="once")
+
+    assert by_hand.code == 0, by_hand.err
+    assert "credit:2026-09-13T22:00:00Z" in by_hand.out
+    assert sql.left()["duly_job_revision"] == before + 1, "that of the job without a schedule"
+    assert (new.code, timed.code, lost.code) == (2, 0, 2)
+    assert "line 1: :interval_end needs a schedule" in lost.err
+
+
+def test_an_edit_is_a_revision_and_an_earlier_definition_is_stale_unless_adopted(
+    sql: Sql,
+) -> None:
+    assert sql("SELECT 1", *NIGHTLY, *AT).code == 0
+    assert sql("SELECT 1", "--schedule", "0 1 * * *").code == 0
+
+    stale = sql("SELECT 1", *NIGHTLY)
+    adopted = sql("SELECT 1", *NIGHTLY, "--adopt")
+
+    assert stale.code == 3
+    assert "leave --schedule out to start by that one, or" in stale.err
+    assert adopted.code == 0, adopted.err
+    whys = sql.rows("SELECT why FROM duly_job_revision WHERE job = 'credit' ORDER BY revision")
+    assert [row[0] for row in whys] == ["first", "edit", "adopted"]
+
+
+def test_a_period_names_the_day_whatever_time_starts_it(sql: Sql) -> None:
+    daily = ("--period", "day", "--timezone", "Europe/Berlin", *AT)
+    script = "UPDATE balance SET units = units + 1"
+
+    assert sql(script, "--schedule", "15 1 * * *", *daily).code == 0
+    moved = sql(script, "--schedule", "15 2 * * *", *daily)
+
+    assert moved.out.startswith(f"duplicate {KEY}")
+    assert sql.bank.units() == 1
+
+
+def test_with_an_app_its_schedule_and_payload_serve_and_its_handler_does_not(
+    sql: Sql, duly: Duly, tmp_path: Path
+) -> None:
+    (tmp_path / "b.sql").write_text("UPDATE balance SET units = units + 2 * :units")
+    start = ("--app", sql.bank.app, "sql", "daily-credit", "b.sql", *AT)
+
+    applied = duly(*start)
+    by_code = duly("--app", sql.bank.app, "run", "daily-credit", *AT)
+    unknown = duly("--app", sql.bank.app, "sql", "dayly-credit", "b.sql")
+    twice = duly(*start, "--schedule", "0 0 * * *")
+
+    assert applied.code == 0, applied.err
+    assert by_code.out.startswith("duplicate daily-credit:2026-09-13T00:00:00Z")
+    assert sql.bank.units() == 20
+    assert (unknown.code, twice.code) == (2, 2)
+    assert "--schedule defines a job, and the App defines daily-credit" in twice.err
+
+
+def test_options_that_say_more_of_a_schedule_need_one(sql: Sql) -> None:
+    for option in (("--timezone", "Europe/Berlin"), ("--period", "day"), ("--adopt",)):
+        ended = sql("SELECT 1", *AT, *option)
+
+        assert ended.code == 2
+        assert f"{option[0]} says more of a --schedule" in ended.err
+
+
+def test_returned_rows_are_counted_and_not_kept(sql: Sql) -> None:
+    script = """
+        INSERT INTO told (word) VALUES ('a'), ('b');
+        SELECT word FROM told;
+        INSERT INTO told (word) VALUES ('c') RETURNING word;
+    """
+
+    ended = sql(script, *NIGHTLY, *AT, "--json")
+
+    assert ended.code == 0, ended.err
+    assert [each["rows"] for each in ended.json["value"]["each"]] == [2, 2, 1]
+    assert ended.json["value"]["rows"] == 3
+    assert "word" not in json.dumps(ended.json)
+
+
+def test_a_script_of_thousands_of_statements_keeps_a_bounded_result(sql: Sql) -> None:
+    script = "UPDATE balance SET units = units + 1;\n" * 2_000
+
+    ended = sql(script, *NIGHTLY, *AT)
+
+    assert ended.code == 0, ended.err
+    assert "… and 1500 more statements; 2000 rows changed in all" in ended.out
+    assert sql.bank.units() == 2_000
+
+
+def test_what_ends_the_transaction_unseen_is_found_and_held(sql: Sql) -> None:
+    """A COMMIT that hides from the reader of the script never lands the key with half an effect."""
+    hidden = {
+        "sqlite": "INSERT OR ROLLBACK INTO balance (id, units) VALUES (1, 0)",
+        "postgresql": "DO $$ BEGIN COMMIT; END $$",
+        "mariadb": "EXECUTE IMMEDIATE 'COMMIT'",
+    }[sql.bank.database.name]
+
+    ended = sql(f"UPDATE balance SET units = 5; {hidden}; SELECT 1", *NIGHTLY, *AT)
+
+    assert ended.code in {1, 3}, ended.err
+    assert ended.err.count("\n") == 1
+    settled = sql.rows("SELECT disposition FROM duly_occurrence")
+    on_mariadb = sql.bank.database.name == "mariadb"
+    assert [row[0] for row in settled] == (["torn"] if on_mariadb else [])
+    assert sql.bank.units() == (5 if on_mariadb else 0)
