@@ -303,3 +303,20 @@ def test_what_ends_the_transaction_unseen_is_found_and_held(sql: Sql) -> None:
     on_mariadb = sql.bank.database.name == "mariadb"
     assert [row[0] for row in settled] == (["torn"] if on_mariadb else [])
     assert sql.bank.units() == (5 if on_mariadb else 0)
+
+
+def test_a_dry_run_asks_what_the_commit_would(sql: Sql) -> None:
+    """A constraint that is deferred to the commit is not broken by a script that looks well."""
+    if sql.bank.database.name != "postgresql":
+        pytest.skip("only PostgreSQL defers a constraint of a script's own")
+    sql.bank.execute(
+        "CREATE TABLE entry (id int REFERENCES balance (id) DEFERRABLE INITIALLY DEFERRED)"
+    )
+    given = (*NIGHTLY, *AT)
+
+    dry = sql("INSERT INTO entry VALUES (7)", *given, "--dry-run")
+    real = sql("INSERT INTO entry VALUES (7)", *given)
+
+    assert (dry.code, real.code) == (1, 1)
+    assert f"the commit of {KEY} would be refused" in dry.err
+    assert sql("INSERT INTO entry VALUES (1)", *given, "--dry-run").code == 0

@@ -1,7 +1,7 @@
 """A start whose effect is made and rolled back: for `--dry-run`.
 
-Decides nothing about an attempt: there is none. It must never commit, claim a key, or tell the
-ledger of a job.
+Decides nothing about an attempt: there is none that anybody sees. It must never commit, or tell
+the ledger of a job.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core.covers import Covers
+from duly._core.instants import format_instant, from_us
 from duly._core.ops import Transaction
 from duly._core.payload import canonical
 from duly._core.resolve import not_due
 from duly._db.dialects import ErrorKind
+from duly._db.sessions.base import key_params
 from duly._db.translate import first_line, public_error
-from duly._sync import nesting, questions
+from duly._sync import questions
 from duly._sync.process import new_attempt_id
 from duly._sync.run import Lender, Run, lending_engine
 from duly._sync.starting import Unset, payload_of
-from duly.errors import StatementFailed, TransactionEnded
+from duly.errors import Busy, Expired, StatementFailed, TransactionEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from duly._core.job import Job
+    from duly._core.occurrence import Occurrence
     from duly._core.ops import Standing
     from duly._db.connect import Lease
+    from duly._db.sessions.base import Session
     from duly._sync.app import App
     from duly._sync.starting import Wanted
 
@@ -64,10 +66,6 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         if isinstance(wanted.payload, Unset)
         else canonical(wanted.payload)
     )
-    with app.database.session() as session:
-        standing = session.read_standing(occurrence)
-    if standing is not None:
-        return Rehearsed(occurrence.key, standing, None)
     lease = app.database.connect()
     lender = Lender(
         lending_engine(app.database.engine),
@@ -87,40 +85,75 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         lender=lender,
     )
     try:
-        return Rehearsed(
-            occurrence.key, None, _undone(lease, lender, lambda: job.handler(run), wanted.wait_s)
+        return _undone(
+            lease, lender, job, run, wait_s=wanted.wait_s, fingerprint=payload.fingerprint
         )
     except Exception as error:
         said = public_error(app.database.dialect, error, app.database.where)
         raise (said or error) from (error if said else error.__cause__)
 
 
-def _undone(lease: Lease, lender: Lender, handler: Callable[[], Any], wait_s: float) -> Any:
-    """What *handler* returns; its work is rolled back, and would have been committed."""
+def _undone(
+    lease: Lease, lender: Lender, job: Job, run: Run, *, wait_s: float, fingerprint: bytes
+) -> Rehearsed:
+    """Claim, run and unclaim in one transaction, and roll it back."""
     with lease as session:
+        claim = {
+            **key_params(run.occurrence),
+            "fingerprint": fingerprint,
+            "attempt_id": session.encode_id(run.attempt),
+        }
         session.begin(wait_s)
-        session.arm()
-        raised: BaseException | None = None
+        # As a start does: a rival is waited for, and the bounds of a handler's statements are set.
+        if not session.claim(claim, wait_s).inserted:
+            return Rehearsed(run.key, _standing(session, run.occurrence), None)
+        _refuse_pruned(session, run.occurrence)
+        value = _handled(session, lender, job, run)
         try:
-            with nesting.inside(lease.database.path):
-                value = handler()
-        except BaseException as error:
-            raised = error
-            raise
-        finally:
-            lender.take_back()
-            state = session.after_handler(raised)
-        if state is not Transaction.OPEN:
-            raise TransactionEnded(
-                f"the dry run of {lender.key} lost its transaction: something in it commits or"
-                " rolls back by itself, so what it did may be left: look at it by hand"
-            )
-        try:
+            session.unclaim(claim)
             session.check_deferred()
         except Exception as error:
-            if session.classify(error) is not ErrorKind.OTHER:
+            if session.classify(error) not in {ErrorKind.OTHER, ErrorKind.DUPLICATE_KEY}:
                 raise
             raise StatementFailed(
-                f"the commit of {lender.key} would be refused: {first_line(error)}"
+                f"the commit of {run.key} would be refused: {first_line(error)}"
             ) from error
-        return value
+        return Rehearsed(run.key, None, value)
+
+
+def _standing(session: Session, occurrence: Occurrence) -> Standing:
+    session.rollback()  # so that what a rival committed meanwhile is seen
+    session.begin(1.0)
+    standing = session.read_standing(occurrence)
+    if standing is None:
+        raise Busy(f"{occurrence.key} was held by another start just now: try again")
+    return standing
+
+
+def _refuse_pruned(session: Session, occurrence: Occurrence) -> None:
+    horizon_us = session.read_horizon(occurrence.job)
+    if horizon_us is not None and occurrence.nominal_us <= horizon_us:
+        raise Expired(
+            f"{occurrence.key} is at or below the horizon of its job"
+            f" ({format_instant(from_us(horizon_us))}): a start would be refused",
+            key=occurrence.key,
+        )
+
+
+def _handled(session: Session, lender: Lender, job: Job, run: Run) -> Any:
+    raised: BaseException | None = None
+    session.arm()
+    try:
+        value = job.handler(run)
+    except BaseException as error:
+        raised = error
+        raise
+    finally:
+        lender.take_back()
+        state = session.after_handler(raised)
+    if state is not Transaction.OPEN:
+        raise TransactionEnded(
+            f"the dry run of {run.key} lost its transaction: something in it commits or rolls"
+            " back by itself, so what it did may be left: look at it by hand"
+        )
+    return value
