@@ -12,6 +12,7 @@ import sqlite3
 
 import pytest
 
+from duly._db import script
 from duly._db.dialects import DIALECTS
 from duly._db.script import SCRIPT_BYTES_MAX, Script, parse
 from duly.errors import ScriptInvalid
@@ -188,8 +189,8 @@ REFUSALS: list[tuple[tuple[str, ...], str, int, str]] = [
 ]
 
 
-def texts(script: Script, dialect: str) -> list[str]:
-    return [each.spelled(DIALECTS[dialect]) for each in script.statements]
+def texts(found: Script, dialect: str) -> list[str]:
+    return [each.spelled(DIALECTS[dialect]) for each in found.statements]
 
 
 def cases(table: list[tuple[tuple[str, ...], str, str, list[str]]]) -> list[object]:
@@ -287,10 +288,24 @@ def test_parameters_are_found_beside_casts_strings_comments_and_operators(
 def test_the_lines_of_statements_and_parameters_are_those_of_the_file() -> None:
     sql = b"\xef\xbb\xbf-- one\r\nSELECT\r\n :a;\r\n\r\n/* x\r\n */ UPDATE t\r\nSET b = :b"
 
-    script = parse(sql, DIALECTS["sqlite"], where="a.sql")
+    found = parse(sql, DIALECTS["sqlite"], where="a.sql")
 
-    assert [(each.number, each.line, each.verb) for each in script.statements] == [
+    assert [(each.number, each.line, each.verb) for each in found.statements] == [
         (1, 2, "SELECT"),
         (2, 6, "UPDATE"),
     ]
-    assert script.names == {"a": 3, "b": 7}
+    assert found.names == {"a": 3, "b": 7}
+
+
+def test_a_comment_that_the_tokens_end_with_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether sqlglot raises for a comment that is not closed is its own affair."""
+    tokenizer = script._tokenizer("sqlite")
+
+    class Lenient:
+        def tokenize(self, text: str) -> list[object]:
+            return list(tokenizer.tokenize(text.partition("/*")[0]))
+
+    monkeypatch.setattr(script, "_tokenizer", lambda _name: Lenient())
+
+    with pytest.raises(ScriptInvalid, match="line 2: /\\* opens what is not closed"):
+        parse(b"SELECT 1;\n/* SELECT 2;", DIALECTS["sqlite"], where="a.sql")

@@ -308,8 +308,7 @@ def _tokenizer(name: str) -> Any:
     rules = _RULES[name]
     dialect = getattr(import_module(rules.module), rules.name)
     operators = {"::": TokenType.DCOLON, ":=": TokenType.COLON_EQ}
-    lexical = {"KEYWORDS": operators, "COMMANDS": set()}
-    return type("Words", (dialect.Tokenizer,), lexical)(dialect=dialect)
+    return type("Words", (dialect.Tokenizer,), {"KEYWORDS": operators})(dialect=dialect)
 
 
 # What no script may hold
