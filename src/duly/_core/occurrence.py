@@ -54,7 +54,9 @@ class Occurrence:
     nominal_time: datetime
     partition: str = ""
     correction: int = 1
+    # Both are asked for many times in one attempt.
     _us: int = field(init=False, repr=False, compare=False)
+    _key: str | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", _job(self.job))
@@ -110,9 +112,13 @@ class Occurrence:
     @property
     def key(self) -> str:
         """The logical key: the canonical text of this identity."""
+        if self._key is not None:
+            return self._key
         partition = f":{quote(self.partition, safe='')}" if self.partition else ""
         correction = f"#{self.correction}" if self.correction > 1 else ""
-        return f"{self.job}:{format_instant(self.nominal_time)}{partition}{correction}"
+        key = f"{self.job}:{format_instant(self.nominal_time)}{partition}{correction}"
+        object.__setattr__(self, "_key", key)
+        return key
 
     @property
     def nominal_us(self) -> int:

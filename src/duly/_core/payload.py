@@ -103,6 +103,8 @@ def canonical(value: object) -> Payload:
         PayloadInvalid: Anything else, an integer beyond 2^53 - 1, NaN, an infinity, half a
             surrogate pair or a cycle; the message names the place and the next step.
     """
+    if value is None:
+        return _NULL
     return _payload(_Reader("payload", PayloadInvalid).canonical(value))
 
 
@@ -133,6 +135,9 @@ def result_json(value: object) -> str | None:
 
 def _payload(text: bytes) -> Payload:
     return Payload(text, hashlib.sha256(text).digest())
+
+
+_NULL: Final = _payload(b"null")
 
 
 class _Pairs(list[tuple[str, object]]):

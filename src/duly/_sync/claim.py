@@ -10,7 +10,7 @@ import os
 import weakref
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from duly._core import ops
@@ -20,7 +20,7 @@ from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
 from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
-from duly._db.sessions.choose import is_djangos, make_session
+from duly._db.sessions.choose import comes_from, is_djangos, make_session
 from duly._db.tables import require_current
 from duly._db.translate import first_line, public_error
 from duly._sync.process import host_name, new_attempt_id, user_name
@@ -138,7 +138,7 @@ def claim(
             " occurrence before it"
         )
     lender = getattr(connection, "lender", None)
-    if getattr(lender, "key", None) == occurrence.key:
+    if lender is not None and getattr(lender, "key", None) == occurrence.key:
         raise UsageError(
             f"this handler is the attempt at {occurrence.key}, and holds that key already: leave"
             " duly.claim out, or claim another key"
@@ -270,7 +270,8 @@ def open_session(connection: Any, schema: str | None) -> Session:
         wrapper = wrapper_of(connection)
         return _with_ledger(partial(django_session, wrapper), schema)
     raw = _driver_connection(connection)
-    return _with_ledger(partial(make_session, _dialect(raw), raw), schema)
+    kind: Any = type(raw)
+    return _with_ledger(partial(make_session, _dialect(kind), raw), schema)
 
 
 def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> Session:
@@ -286,8 +287,8 @@ def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> S
 
 
 def _driver_connection(connection: Any) -> Any:
-    modules = {kind.__module__.split(".")[0] for kind in type(connection).__mro__}
-    if "sqlalchemy" not in modules:
+    kind: Any = type(connection)
+    if not comes_from("sqlalchemy", kind):
         return connection
     from sqlalchemy import Connection
     from sqlalchemy.orm import Session as OrmSession
@@ -306,8 +307,9 @@ def _driver_connection(connection: Any) -> Any:
     return connection.connection.driver_connection
 
 
-def _dialect(raw: Any) -> Dialect:
-    names = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(raw).__mro__}
+@cache
+def _dialect(connection_class: type[Any]) -> Dialect:
+    names = {(kind.__module__.split(".")[0], kind.__name__) for kind in connection_class.__mro__}
     if ("sqlite3", "Connection") in names:
         return SQLITE
     if ("psycopg", "Connection") in names:
@@ -315,9 +317,9 @@ def _dialect(raw: Any) -> Dialect:
     if ("pymysql", "Connection") in names:
         return MARIADB
     raise UsageError(
-        f"duly.claim does not know connections of type"
-        f" {type(raw).__module__}.{type(raw).__qualname__}: give one of sqlite3, psycopg 3,"
-        " PyMySQL, SQLAlchemy or Django"
+        "duly.claim does not know connections of type"
+        f" {connection_class.__module__}.{connection_class.__qualname__}: give one of sqlite3,"
+        " psycopg 3, PyMySQL, SQLAlchemy or Django"
     )
 
 
@@ -334,7 +336,7 @@ def _find_ledger(session: Session, schema: str | None) -> str:
 def _check_file(session: Session) -> None:
     session.require_transaction()
     raw = session.raw
-    path = cast("SqliteSession", session).files()[0][1]
+    path = cast("SqliteSession", session).path
     identity: tuple[int, int, int] | None = None
     if path:
         found = os.stat(path)

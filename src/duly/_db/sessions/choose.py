@@ -6,6 +6,7 @@ claim on a raw connection pays for nothing else.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,4 +40,11 @@ def session_class(dialect: Dialect) -> Callable[[Any, str | None], Session]:
 
 def is_djangos(connection: Any) -> bool:
     """Whether it is one of Django's connections, or the proxy `django.db.connection`."""
-    return any(kind.__module__.partition(".")[0] == "django" for kind in type(connection).__mro__)
+    kind: Any = type(connection)
+    return comes_from("django", kind)
+
+
+@cache
+def comes_from(package: str, class_: type) -> bool:
+    """Whether *class_*, or one that it is made from, is of that package."""
+    return any(kind.__module__.partition(".")[0] == package for kind in class_.__mro__)

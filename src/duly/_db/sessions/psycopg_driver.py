@@ -7,6 +7,7 @@ asked any more: a handler that replaced ours as SQL text, and then failed, stays
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
@@ -18,6 +19,7 @@ from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
 from duly._db.sessions.base import (
     HANDLER_WAIT_S,
     Params,
+    Row,
     Session,
     allow_ends,
     guard_missing,
@@ -27,6 +29,7 @@ from duly._db.sessions.base import (
 from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
 
@@ -42,11 +45,19 @@ class PsycopgSession(Session):
 
     def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
-        # The plain cursor, whatever row factory the user gave the connection.
-        self._cursor = psycopg.Cursor(raw, row_factory=tuple_row)
         self._claimed: Params | None = None
         self._was_autocommit = False
         self._wait_before: str | None = None
+
+    def run(self, name: str, params: Params) -> Sequence[Row]:
+        cursor = self._execute(self.queries[name], params)
+        # Asked of libpq: `description` makes an object of each column.
+        return cursor.fetchall() if cursor.pgresult.nfields else ()
+
+    @cached_property
+    def _cursor(self) -> psycopg.Cursor[Row]:
+        """The plain one, whatever row factory the user gave the connection."""
+        return psycopg.Cursor(self.raw, row_factory=tuple_row)
 
     def _execute(self, text: str, params: Params) -> Any:
         return self._cursor.execute(text, params)

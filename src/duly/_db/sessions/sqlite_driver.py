@@ -46,6 +46,7 @@ class SqliteSession(Session):
         self._was_autocommit = False
         self._denied = self._escaped = False
         self._busy_timeout_ms: int | None = None
+        self._files: list[tuple[str, str]] | None = None
 
     def run(self, name: str, params: Params) -> Sequence[Row]:
         text_factory = self.raw.text_factory
@@ -69,6 +70,12 @@ class SqliteSession(Session):
         """Name and path of each open database file; temporary ones left out."""
         rows = self._plain("PRAGMA database_list").fetchall()
         return [(row[1], row[2]) for row in rows if row[1] != "temp"]
+
+    @property
+    def path(self) -> str:
+        """The path of the caller's file, once a transaction was required; "" in memory."""
+        assert self._files is not None
+        return self._files[0][1]
 
     def clock_us(self) -> int:
         return host_clock_us()
@@ -235,7 +242,9 @@ class SqliteSession(Session):
                 ' open, so the claim and your change would commit apart: execute("BEGIN IMMEDIATE")'
                 " first, and COMMIT after your change"
             )
-        files = self.files()
+        if self._files is None:  # a claim asks twice, and none can be attached in between
+            self._files = self.files()
+        files = self._files
         if len(files) > 1:
             raise NoTransaction(
                 f"duly.claim: this connection has another file attached ({files[1][0]!r}), and"
