@@ -320,3 +320,22 @@ def test_a_dry_run_asks_what_the_commit_would(sql: Sql) -> None:
     assert (dry.code, real.code) == (1, 1)
     assert f"the commit of {KEY} would be refused" in dry.err
     assert sql("INSERT INTO entry VALUES (1)", *given, "--dry-run").code == 0
+
+
+def test_a_script_that_gave_way_is_tried_again_as_a_whole(sql: Sql) -> None:
+    """A serialization failure is nobody's mistake; a sequence, which no rollback resets, counts."""
+    if sql.bank.database.name != "postgresql":
+        pytest.skip("only PostgreSQL lets a statement raise such a failure by its code")
+    sql.bank.execute("CREATE SEQUENCE tries")
+    script = """
+        UPDATE balance SET units = units + 5;
+        DO $$ BEGIN
+            IF nextval('tries') = 1 THEN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END IF;
+        END $$;
+    """
+
+    ended = sql(script, *NIGHTLY, *AT)
+
+    assert ended.code == 0, ended.err
+    assert sql.bank.units() == 5
+    assert sql.rows("SELECT last_value FROM tries")[0][0] == 2

@@ -14,6 +14,7 @@ import pytest
 from tests.mutants import mutants
 from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
+from tests.mutants.script_mutants import SCRIPT_MUTANTS
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.mutants.mutants import Mutant
 
-MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS, *QUEUE_MUTANTS]
+MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS, *QUEUE_MUTANTS, *SCRIPT_MUTANTS]
 SOURCE = ROOT / "src" / "duly"
 FAILED = 1  # pytest's exit code where tests ran and one failed
 
