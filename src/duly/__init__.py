@@ -23,6 +23,7 @@ _HOMES = {
     "Interval": "duly._core.timing",
     "Occurrence": "duly._core.occurrence",
     "OnCalendar": "duly.schedules.on_calendar",
+    "OnceRun": "duly._sync.once",
     "Outcome": "duly._core.states",
     "RRule": "duly.schedules.rrule",
     "Result": "duly._sync.refusals",
@@ -30,6 +31,7 @@ _HOMES = {
     "Run": "duly._sync.run",
     "Start": "duly._core.start",
     "claim": "duly._sync.claim",
+    "once": "duly._sync.once",
 }
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from duly._sync.app import App as App
     from duly._sync.claim import Claim as Claim
     from duly._sync.claim import claim as claim
+    from duly._sync.once import OnceRun as OnceRun
+    from duly._sync.once import once as once
     from duly._sync.refusals import Result as Result
     from duly._sync.run import Run as Run
     from duly.calendars import Calendar as Calendar

@@ -252,6 +252,7 @@ def test_every_public_name_is_documented() -> None:
         ("### App", "duly._sync.app.App"),
         ("### Run", "duly._sync.run.Run"),
         ("### claim", "duly._sync.claim.Claim"),
+        ("### once", "duly._sync.once.OnceRun"),
         ("### Result", "duly._sync.refusals.Result"),
     ],
 )

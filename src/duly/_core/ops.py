@@ -51,6 +51,7 @@ class Request:
         tolerance_us: How much before `due_us` a start counts as due.
         slots: How many occurrences of the job may run at once; None where nobody counts.
         cover: Missing nominal times that this run supersedes, newest first.
+        repeatable: The handler can be called again after contention; a `with` block cannot.
     """
 
     occurrence: Occurrence
@@ -62,6 +63,7 @@ class Request:
     tolerance_us: int = 1_000_000
     slots: int | None = None
     cover: Sequence[int] = ()
+    repeatable: bool = True
 
 
 # Ops
@@ -326,11 +328,12 @@ class Report:
         error: What failed, for `failed`, `busy` and `torn`.
         horizon_us: The job's horizon, for `expired`.
         unknown: The commit's fate could not be learnt within its bound.
-        unreachable: The database stayed away for all of the caller's `wait`.
+        unreachable: The database went away, and nothing was committed.
         interrupted: The signal or cancellation that came while the commit was under way; to
             be raised now that its fate is settled.
         not_due_us: The database's clock, where it says that the nominal time is to come.
         no_slot: As many occurrences of the job as may run at once are running.
+        unrepeated: The handler was under way, and cannot be called again.
     """
 
     outcome: Outcome | None
@@ -343,6 +346,7 @@ class Report:
     interrupted: BaseException | None = None
     not_due_us: int | None = None
     no_slot: bool = False
+    unrepeated: bool = False
 
 
 Ops: TypeAlias = Generator[Op, Any, Report]

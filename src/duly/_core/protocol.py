@@ -129,6 +129,17 @@ def _once(request: Request, guarded: bool) -> Ops:
     if request.order is not None and not (yield SettleCorrected()):
         yield Rollback()
         return Report(None)
+    try:
+        return (yield from _made(request, horizon_us))
+    except (Contention, Lost) as fault:
+        if request.repeatable:
+            raise
+        yield Rollback()
+        return replace((yield from _give_up(fault)), unrepeated=True)
+
+
+def _made(request: Request, horizon_us: int | None) -> Ops:
+    """The handler, and what became of it."""
     if request.cover:
         # After the newest, as every claim of several keys (PROTOCOL 22).
         yield Cover(horizon_us)

@@ -6,6 +6,8 @@ end.
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ from duly._sync.shell import Probe, Shell
 from duly._sync.work import Work
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duly._core import ops
     from duly._core.job import Job
     from duly._core.payload import Payload
@@ -52,6 +56,7 @@ class Attempts:
         self._database = database
         self._lending = lending_engine(database.engine)
         watch_errors(database.engine)
+        atexit.register(_close, weakref.ref(self.markers))
 
     def make(
         self,
@@ -81,7 +86,12 @@ class Attempts:
             job.policies.retry.on,
             job.policies.timeout,
         )
-        shell = Shell(
+        shell = self.shell(work, wait_s=wait_s)
+        return ended(work, shell, shell.drive(attempt(request)), due_at=nominal.due_at)
+
+    def shell(self, work: Work, *, wait_s: float) -> Shell:
+        """What performs the ops of one attempt at *work*."""
+        return Shell(
             self._database,
             self._lending,
             work,
@@ -91,27 +101,39 @@ class Attempts:
             calls=self.calls,
             probe=self.probe,
         )
-        report = shell.drive(attempt(request))
-        key = request.occurrence.key
-        if report.no_slot:
-            raise NoSlot(key)
-        if report.interrupted is not None:
-            how = report.outcome or "not known: run it again, the key decides"
-            report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
-            raise report.interrupted
-        ended: dict[str, Any] = {
-            "duration": timedelta(seconds=shell.duration_s),
-            "source": nominal.source,
-            "late": from_us(shell.started_us) - nominal.due_at,
-        }
-        if report.outcome is Outcome.APPLIED:
-            value = loaded(shell.value)
-            return Result(report.outcome, key, request.attempt_id, value, **ended)
-        standing = report.standing
-        if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
-            value = loaded(standing.result)
-            return Result(report.outcome, key, standing.attempt_id, value, **ended)
-        if report.outcome is Outcome.FAILED and not report.unreachable:
-            assert report.error is not None
-            raise report.error
-        raise refusal(request, report, shell.holders) from report.error
+
+
+def ended(work: Work, shell: Shell, report: ops.Report, *, due_at: datetime) -> Result:
+    """The result of an attempt that has come to its end.
+
+    Raises:
+        DulyError, NoSlot, Exception: As `Attempts.make`.
+    """
+    request, key = work.request, work.request.occurrence.key
+    if report.no_slot:
+        raise NoSlot(key)
+    if report.interrupted is not None:
+        how = report.outcome or "not known: run it again, the key decides"
+        report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
+        raise report.interrupted
+    times: dict[str, Any] = {
+        "duration": timedelta(seconds=shell.duration_s),
+        "source": work.source,
+        "late": from_us(shell.started_us) - due_at,
+    }
+    if report.outcome is Outcome.APPLIED:
+        return Result(report.outcome, key, request.attempt_id, loaded(shell.value), **times)
+    standing = report.standing
+    if report.outcome is Outcome.DUPLICATE and standing and standing.attempt_id:
+        value = loaded(standing.result)
+        return Result(report.outcome, key, standing.attempt_id, value, **times)
+    if report.outcome is Outcome.FAILED and not report.unreachable:
+        assert report.error is not None
+        raise report.error
+    raise refusal(request, report, shell.holders) from report.error
+
+
+def _close(reference: weakref.ref[Markers]) -> None:
+    markers = reference()
+    if markers is not None:
+        markers.close()

@@ -5,8 +5,6 @@ It wires; it decides nothing.
 
 from __future__ import annotations
 
-import atexit
-import weakref
 from typing import TYPE_CHECKING
 
 from duly._db.connect import Database
@@ -51,7 +49,6 @@ class AppBase:
         self._starting = Starting(self.database, self._registry, self._attempts)
         self._ticking = Ticking(self.database, self.jobs, self._registry, self._attempts)
         self._readiness = Readiness(self.database)
-        atexit.register(_close, weakref.ref(self))
 
     @property
     def started_by(self) -> str:
@@ -76,9 +73,3 @@ class AppBase:
     @_probe.setter
     def _probe(self, probe: Probe | None) -> None:
         self._attempts.probe = probe
-
-
-def _close(reference: weakref.ref[AppBase]) -> None:
-    app = reference()
-    if app is not None:
-        app._attempts.markers.close()  # noqa: SLF001 - of a class in this module

@@ -28,6 +28,7 @@ from duly._sync.refusals import loaded, refusal
 from duly.errors import (
     ConnectionLost,
     KeyInvalid,
+    NoTransaction,
     SchemaMissing,
     TransactionEnded,
     TransientError,
@@ -130,13 +131,7 @@ def claim(
         NoTransaction: The connection would commit claim and change apart.
         PayloadInvalid, KeyInvalid: Refused before any statement.
     """
-    if isinstance(occurrence, str):
-        occurrence = Occurrence.parse(occurrence)
-    if occurrence.correction != 1:
-        raise KeyInvalid(
-            f"{occurrence.key} is a correction, which a person orders: `duly correct KEY` on the"
-            " occurrence before it"
-        )
+    occurrence = ordinary(occurrence)
     lender = getattr(connection, "lender", None)
     if lender is not None and getattr(lender, "key", None) == occurrence.key:
         raise UsageError(
@@ -165,6 +160,26 @@ def claim(
             _session=session, _occurrence=occurrence,
         )  # fmt: skip
     raise refusal(request, report)
+
+
+def ordinary(named: Occurrence | str) -> Occurrence:
+    """The occurrence, or the one whose key was given as text.
+
+    Raises:
+        KeyInvalid: It is a correction, or no key.
+    """
+    if not isinstance(named, Occurrence | str):
+        raise KeyInvalid(
+            f"a key is a duly.Occurrence or the text of one, such as 'job:2026-09-13T00:00:00Z',"
+            f" not {type(named).__name__}"
+        )
+    occurrence = Occurrence.parse(named) if isinstance(named, str) else named
+    if occurrence.correction != 1:
+        raise KeyInvalid(
+            f"{occurrence.key} is a correction, which a person orders: `duly correct KEY` on the"
+            " occurrence before it"
+        )
+    return occurrence
 
 
 def looks_old(occurrence: Occurrence) -> bool:
@@ -291,20 +306,43 @@ def _driver_connection(connection: Any) -> Any:
     if not comes_from("sqlalchemy", kind):
         return connection
     from sqlalchemy import Connection
+    from sqlalchemy.exc import InvalidRequestError, UnboundExecutionError
     from sqlalchemy.orm import Session as OrmSession
+    from sqlalchemy.orm import scoped_session
 
-    if isinstance(connection, OrmSession):
-        connection = connection.connection()
-    if not isinstance(connection, Connection):
+    if isinstance(connection, scoped_session):
+        connection = connection()
+    try:
+        if isinstance(connection, OrmSession):
+            _refuse_changes(connection)
+            connection = connection.connection()
+        if not isinstance(connection, Connection):
+            raise UsageError(
+                f"duly.claim takes a connection or a session, not {type(connection).__name__}: use"
+                " `with engine.begin() as connection:`"
+            )
+        if not connection.in_transaction():
+            # As its own next statement would have done; without it, SQLAlchemy's commit()
+            # would not know of the claim.
+            connection.begin()
+        return connection.connection.driver_connection
+    except (InvalidRequestError, UnboundExecutionError) as error:
+        raise NoTransaction(
+            f"duly.claim: SQLAlchemy has no usable transaction there ({first_line(error)}): roll"
+            " it back, or open a new one, and claim again"
+        ) from error
+
+
+def _refuse_changes(session: Any) -> None:
+    """Changes of an effect that come before the claim are committed with a duplicate too."""
+    changed = [each for each in session.dirty if session.is_modified(each)]
+    if session.new or changed or session.deleted:
         raise UsageError(
-            f"duly.claim takes a connection, not {type(connection).__name__}: use"
-            " `with engine.begin() as connection:`"
+            "duly.claim: the session holds changes from before the claim"
+            f" (new: {len(session.new)}, changed: {len(changed)}, deleted: {len(session.deleted)}),"
+            " which would be committed also where the claim is a duplicate: claim first, then"
+            " change; or call session.flush() for what is no part of the effect"
         )
-    if not connection.in_transaction():
-        # As its own next statement would have done; without it, SQLAlchemy's commit()
-        # would not know of the claim.
-        connection.begin()
-    return connection.connection.driver_connection
 
 
 @cache

@@ -271,4 +271,4 @@ def lost(call: Call, raised: ops.Raised) -> ops.Raised:
         return raised
     from dataclasses import replace
 
-    return replace(raised, contention=False, lost=True)
+    return replace(raised, error=call.ended_by, contention=False, lost=True)

@@ -17,21 +17,23 @@ from duly._db.dialects import ErrorKind
 from duly._db.sessions.cancelling import cancel
 from duly._sync import nesting
 from duly._sync.deadline import Call, lost
-from duly._sync.run import Lender, Run
+from duly._sync.run import Lender
 from duly.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from sqlalchemy.engine import Engine
 
     from duly._db.connect import Database, Lease
     from duly._sync.deadline import Calls
+    from duly._sync.run import Run
+    from duly._sync.signals import HeldSignals
     from duly._sync.work import Work
 
 
 class Handling:
-    """One call of a handler.
+    """One handler, or block of a `with`, to which duly's transaction is lent.
 
     Attributes:
         value: What the handler returned, canonical JSON text, once it has.
@@ -48,7 +50,6 @@ class Handling:
         self._database = database
         self._session = lease.session
         self._work = work
-        self._covered = covered
         self._pid = os.getpid()
         self._lender = Lender(
             lending,
@@ -59,6 +60,16 @@ class Handling:
             on_lost=lease.session.disarm,
         )
         self.value: str | None = None
+        self._run = work.run_class(
+            work.occurrence,
+            work.payload.value,
+            work.request.attempt_id,
+            zone=work.zone,
+            schedule=work.schedule,
+            covers=Covers(work.occurrence, covered),
+            lender=self._lender,
+        )
+        lease.session.arm()
 
     def call(
         self, calls: Calls, record: Callable[[BaseException], None]
@@ -69,30 +80,49 @@ class Handling:
             calls: Those at work, through which another thread may end this one.
             record: Writes the failed attempt where the handler's thread cannot be had.
         """
-        session, lender, work = self._session, self._lender, self._work
-        run = Run(
-            work.occurrence,
-            work.payload.value,
-            work.request.attempt_id,
-            zone=work.zone,
-            schedule=work.schedule,
-            covers=Covers(work.occurrence, self._covered),
-            lender=lender,
-        )
-        call = Call(lender.key, timeout=work.timeout, cancel=self._stop, record=record)
-        session.arm()
+        timeout = self._work.timeout
+        call = Call(self._lender.key, timeout=timeout, cancel=self._stop, record=record)
         try:
             with nesting.inside(self._database.path), calls.under_way(call):
-                self.value = call.made(lambda: result_json(work.handler(run)))
+                call.made(self._made)
         except BaseException as error:
-            self._refuse_child()
-            lender.take_back()
-            return lost(call, self._raised(error, session.after_handler(error)))
+            return lost(call, self._raised(error))
+        return self._returned()
+
+    def block(self, signals: HeldSignals) -> Generator[Run, None, BaseException | None]:
+        """Yield the run to the block of a `with`; the error that ended the block, if one did."""
+        try:
+            signals.open()
+            with nesting.inside(self._database.path):
+                yield self._run
+                self._made()
+        except GeneratorExit:
+            raise  # nobody waits for the end any more: rolled back on the way out
+        except BaseException as error:
+            return error
+        finally:
+            signals.close()
+        return None
+
+    def taken_back(self, error: BaseException | None) -> ops.Returned | ops.Raised:
+        """What the block left."""
+        return self._returned() if error is None else self._raised(error)
+
+    def _made(self) -> None:
+        """All that the handler has to do, to the last statement of its ORM session."""
+        value = self._work.handler(self._run)
+        self._lender.flush()
+        self.value = result_json(value)
+
+    def _returned(self) -> ops.Returned | ops.Raised:
+        if (swallowed := self._session.swallowed()) is not None:
+            return self._raised(swallowed)
+        self._take_back()
+        return ops.Returned(self._session.after_handler(None))
+
+    def _take_back(self) -> None:
         self._refuse_child()
-        lender.take_back()
-        if (swallowed := session.swallowed()) is not None:
-            return self._raised(swallowed, session.after_handler(swallowed))
-        return ops.Returned(session.after_handler(None))
+        self._lender.take_back()
 
     def _stop(self) -> None:
         self._lender.take_back()  # no further statement of the handler's
@@ -106,7 +136,12 @@ class Handling:
                 " or start it with subprocess"
             )
 
-    def _raised(self, error: BaseException, transaction: ops.Transaction) -> ops.Raised:
+    def _raised(self, error: BaseException) -> ops.Raised:
+        self._take_back()
+        if isinstance(error, Exception):
+            # Whatever came out of the handler after a deadlock, the deadlock ended the attempt.
+            error = self._session.contention or error
+        transaction = self._session.after_handler(error)
         kind = self._database.dialect.classify(error)
         if not isinstance(error, Exception):
             origin = ErrorOrigin.SIGNAL

@@ -153,6 +153,15 @@ def _conflict(key: str, request: ops.Request, standing: ops.Standing | None) -> 
 
 
 def _busy(key: str, report: ops.Report, holders: Sequence[Marker]) -> DulyError:
+    if report.unrepeated:
+        return Busy(
+            f"{key}: the database was contended ({_words(report)}) while the block was at work, so"
+            " it was rolled back and nothing was applied: start it again, or write it as a"
+            " function under @duly.once, which is called again by itself",
+            key=key,
+            holder=None,
+            cause=str(report.error),
+        )
     if holders:
         holder = holders[0]
         who = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, TextClause, event, text
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from sqlalchemy.engine import CursorResult, Engine
+    from sqlalchemy.orm import Session as OrmSession
     from sqlalchemy.pool import PoolProxiedConnection
 
     from duly._core.covers import Covers
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from duly._core.schedules import Schedule
     from duly._core.timing import Interval
     from duly._db.dialects import Dialect
+    from duly._db.orm import LentSession
+
+Kind = TypeVar("Kind", bound="OrmSession")
 
 
 class Run:
@@ -117,11 +121,36 @@ class Run:
         Savepoints (`connection.begin_nested()`) are free to use; commit, rollback and close
         raise UsageError.
         """
-        return self._lender.connection()
+        return self._lent().connection()
+
+    @property
+    def session(self) -> OrmSession:
+        """A SQLAlchemy ORM session in the open transaction, made when first asked for.
+
+        duly flushes it when the handler returns; an error of that flush is the handler's. Its
+        commit, rollback and close raise UsageError; `session.begin_nested()` is free to use.
+        """
+        from sqlalchemy.orm import Session
+
+        return self.session_of(Session)
+
+    def session_of(self, kind: type[Kind]) -> Kind:
+        """The same session, of another class: `run.session_of(sqlmodel.Session)`.
+
+        Args:
+            kind: A class derived from SQLAlchemy's Session. A run has one session.
+
+        Raises:
+            UsageError: Not such a class, or the session is of another one already.
+        """
+        return self._lent().session(kind)
 
     def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return self.connection.execute(_text(sql), params)
+
+    def _lent(self) -> Lender:
+        return self._lender
 
 
 @lru_cache(maxsize=500)
@@ -147,6 +176,7 @@ class Lender:
         self._fairy = fairy
         self._nontransactional = nontransactional
         self._connection: Connection | None = None
+        self._session: LentSession | None = None
         self._over = False
         self._on_lost = on_lost
         self.key = key
@@ -161,6 +191,26 @@ class Lender:
             # Begun here, so that a Session bound to it joins and does not commit.
             self._connection.begin()
         return self._connection
+
+    def session(self, kind: type[Kind]) -> Kind:
+        """The ORM session on the connection, made when first asked for."""
+        self.refuse_late()
+        if self._session is None:
+            from duly._db.orm import LentSession
+
+            self._session = LentSession(kind, self.connection())
+        found: Kind = self._session.as_a(kind)
+        return found
+
+    def flush(self) -> None:
+        """Send what the ORM session still holds back.
+
+        Raises:
+            SwallowedError: The handler hid an error that undid the session's work.
+            Exception: The flush's own.
+        """
+        if self._session is not None:
+            self._session.finish()
 
     def take_back(self) -> None:
         """From now on the handler's connection refuses everything."""

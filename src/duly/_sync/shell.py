@@ -11,6 +11,8 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
@@ -27,6 +29,8 @@ from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from sqlalchemy.engine import Engine
 
     from duly._db.connect import Database, Lease
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from duly._sync.deadline import Calls
     from duly._sync.evidence import Evidence
     from duly._sync.markers import Marker, Markers
+    from duly._sync.run import Run
 
 log = logging.getLogger("duly.attempt")
 
@@ -82,20 +87,37 @@ class Shell:
         Raises:
             DulyError: The database refused a statement of duly's own.
         """
+        with self.under_way(protocol):
+            return self._to_its_end(protocol, partial(next, protocol))
+
+    def drive_block(self, protocol: ops.Ops) -> Generator[Run, None, ops.Report]:
+        """The same where the handler is the block of a `with`, entered at the one yield.
+
+        Nothing is yielded where the protocol asks for no handler.
+
+        Raises:
+            DulyError: As `drive`.
+        """
+        with self.under_way(protocol):
+            asked = self._advance(protocol, partial(next, protocol), until=ops.CallHandler)
+            if isinstance(asked, ops.Report):
+                return asked
+            try:
+                handling = self._perform(asked, self._handling)
+                ended = yield from handling.block(self._signals)
+                reply = self._perform(asked, partial(handling.taken_back, ended))
+                self.value = handling.value
+            except ops.Fault as fault:
+                return self._to_its_end(protocol, partial(protocol.throw, fault))
+            return self._to_its_end(protocol, partial(protocol.send, reply))
+
+    @contextmanager
+    def under_way(self, protocol: ops.Ops) -> Iterator[None]:
+        """Around all ops of *protocol*: signals wait, and nothing is left open at the end."""
         nesting.refuse(self._database.path)
         with self._signals:
             try:
-                op = next(protocol)
-                while True:
-                    try:
-                        reply = self._perform(op)
-                    except ops.Fault as fault:
-                        op = protocol.throw(fault)
-                    else:
-                        op = protocol.send(reply)
-            except StopIteration as done:
-                report: ops.Report = done.value
-                return report
+                yield
             except ops.Refused as refused:
                 known = public_error(self._database.dialect, refused.cause, self._database.where)
                 raise (known or refused.cause) from (
@@ -106,6 +128,29 @@ class Shell:
             finally:
                 protocol.close()
                 self._leave()
+
+    def _to_its_end(self, protocol: ops.Ops, step: Callable[[], ops.Op]) -> ops.Report:
+        ended = self._advance(protocol, step)
+        assert isinstance(ended, ops.Report)
+        return ended
+
+    def _advance(
+        self, protocol: ops.Ops, step: Callable[[], ops.Op], *, until: type | tuple[()] = ()
+    ) -> ops.Op | ops.Report:
+        """Perform ops, from the one that *step* gives, to the end or to one of kind *until*."""
+        try:
+            op: ops.Op = step()
+            while not isinstance(op, until):
+                try:
+                    reply = self._perform(op)
+                except ops.Fault as fault:
+                    op = protocol.throw(fault)
+                else:
+                    op = protocol.send(reply)
+            return op
+        except StopIteration as done:
+            report: ops.Report = done.value
+            return report
 
     @property
     def started_us(self) -> int:
@@ -119,13 +164,14 @@ class Shell:
 
     # Performing
 
-    def _perform(self, op: ops.Op) -> Any:
+    def _perform(self, op: ops.Op, part: Callable[[], Any] | None = None) -> Any:
+        """Perform *op*, or one *part* of it where a block stands between the parts."""
         try:
             if type(op) not in _INTERRUPTIBLE:
                 return self._do(op)
             try:
                 self._signals.open()
-                return self._do(op)
+                return self._do(op, part)
             finally:
                 self._signals.close()
         except ops.Fault:
@@ -133,13 +179,13 @@ class Shell:
         except BaseException as error:
             raise self._fault(op, error) from error
 
-    def _do(self, op: ops.Op) -> Any:
+    def _do(self, op: ops.Op, part: Callable[[], Any] | None = None) -> Any:
         if self._probe is not None:
             self._probe("before", op, self)
         began = time.monotonic()
         try:
             if type(op) in _UNBOUNDED:
-                reply = self._statement(op)
+                reply = self._statement(op) if part is None else part()
             else:
                 bound = watchdog.start(self._budget.bound_s(op), self._cut)
                 try:
@@ -214,17 +260,19 @@ class Shell:
         times = [us for us in request.cover if above_us is None or us > above_us]
         self._covered = session.cover(self._account.claim(session), times, reason)
 
-    def _call_handler(self) -> ops.Returned | ops.Raised:
-        session, lease = self.session, self._lease
-        assert lease is not None
+    def _handling(self) -> Handling:
+        assert self._lease is not None
         self._markers.started(self._account.marker())
+        return Handling(self._database, self._lending, self._lease, self._work, self._covered)
+
+    def _call_handler(self) -> ops.Returned | ops.Raised:
+        session, handling = self.session, self._handling()
 
         def record(why: BaseException) -> None:
             session.cut()
             with self._database.session() as other:
                 self._record(ops.Record(Outcome.FAILED, why, ErrorOrigin.SIGNAL), other)
 
-        handling = Handling(self._database, self._lending, lease, self._work, self._covered)
         answer = handling.call(self._calls, record)
         self.value = handling.value
         return answer

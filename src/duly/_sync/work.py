@@ -18,6 +18,7 @@ from duly._core.states import ErrorOrigin
 from duly._db.sessions.base import Session, host_clock_us, key_params
 from duly._sync.markers import Marker
 from duly._sync.process import host_name, process_identity
+from duly._sync.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from duly._core.payload import Payload
     from duly._core.schedules import Schedule
     from duly._core.states import Outcome
-    from duly._sync.run import Run
 
 TRACEBACK_MAX = 8_000
 MESSAGE_MAX = 2_000
@@ -48,6 +48,7 @@ class Work:
     started_by: str
     retry_on: tuple[type[BaseException], ...] = (Exception,)
     timeout: timedelta | None = None
+    run_class: type[Run] = Run
 
     @property
     def occurrence(self) -> Occurrence:
