@@ -1,0 +1,211 @@
+"""Whatever can be done to two jobs, in any order, on a real ledger and on the reference.
+
+After every step the two are compared: what is settled and how, every effect, what is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+import duly
+from tests.model.definitions import HOUR, Definitions, hosts, jobs
+from tests.model.reference import DAY, FLOOR, Pause
+from tests.model.steps import FAR_AHEAD
+from tests.model.world import EPOCH, MICROSECOND
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SAID = {"reason": "as the test says", "actor": "model"}
+which = st.integers(0, 10_000)
+
+
+class Machine(Definitions):
+    """And what a person does by hand."""
+
+    @rule(host=hosts, job=jobs, chosen=which, newest=st.booleans())
+    def run_by_name(self, host: int, job: str, chosen: int, newest: bool) -> None:
+        one, model = self.world.hosts[host], self.models[job]
+        known = len(model.revisions)
+        if self._is_refused(one, job):
+            nominal = self._any(model, chosen) or self.now
+            self._raises(one, "DefinitionStale ZoneDataOutdated", lambda app: app.run(job, nominal))
+            return
+        dues = model.dues(self.now)
+        if not dues:
+            # Nobody starts it, so the ledger is not told of an edit either.
+            del model.revisions[known:]
+            return
+        nominal = max(dues) if newest else sorted(dues)[chosen % len(dues)]
+        serial = model.serial_of(dues[nominal], one.terms[job])
+
+        def start(app: duly.App) -> duly.Result:
+            return app.run(job, nominal)
+
+        if model.horizon is not None and nominal <= model.horizon:
+            model.refused.add(nominal)
+            self._raises(one, "Expired", start)
+        elif (how := model.settled.get(nominal)) is not None and how != "applied":
+            self._raises(one, "AlreadySettled", start)
+        elif how is not None and model.effects[nominal, 1] != serial:
+            self._raises(one, "PayloadConflict", start)
+        elif how is None and job in self.world.broken:
+            model.fail(nominal, self.now)
+            self._raises(one, "BrokenError", start)
+        else:
+            with one.acting() as app:
+                result = start(app)
+            assert result.outcome == ("applied" if how is None else "duplicate")
+            if how is None:
+                model.apply(nominal, serial, self.now)
+
+    @rule(host=hosts, job=jobs)
+    def run_too_early(self, host: int, job: str) -> None:
+        one, model = self.world.hosts[host], self.models[job]
+        known = len(model.revisions)
+        if self._is_refused(one, job):
+            return
+        to_come = set(model.dues(self.now + 2 * DAY)) - set(model.dues(self.now))
+        to_come -= set(model.settled)  # while the clock was ahead
+        if not to_come:
+            del model.revisions[known:]
+        else:
+            self._raises(one, "NotDue", lambda app: app.run(job, min(to_come)))
+            self._raises(one, "NotDue", lambda app: app.waive(_key(job, max(to_come)), **SAID))
+
+    @rule(host=hosts, job=jobs, chosen=which, only_missing=st.booleans())
+    def waive(self, host: int, job: str, chosen: int, only_missing: bool) -> None:
+        self._step()
+        one, model = self.world.hosts[host], self.models[job]
+        choices = model.missing(self.now) if only_missing else sorted(model.dues(self.now))
+        if not choices:
+            return
+        nominal = choices[chosen % len(choices)]
+
+        def order(app: duly.App) -> None:
+            app.waive(_key(job, nominal), **SAID)
+
+        if model.horizon is not None and nominal <= model.horizon:
+            self._raises(one, "Expired", order)
+        elif (how := model.settled.get(nominal)) not in {None, "torn"}:
+            self._raises(one, "AlreadySettled", order)
+        else:
+            with one.acting() as app:
+                order(app)
+            self.audited += 1
+            if how == "torn":
+                model.settled[nominal] = "waived"
+            else:
+                model.settle(nominal, "waived", self.now)
+
+    @rule(host=hosts, job=jobs, chosen=which, again=st.booleans())
+    def correct(self, host: int, job: str, chosen: int, again: bool) -> None:
+        self._step()
+        one, model = self.world.hosts[host], self.models[job]
+        dues = model.dues(self.now)
+        choices = sorted(model.settled) or sorted(dues)
+        if not choices:
+            return
+        nominal = choices[chosen % len(choices)]
+        numbers = [number for when, number in model.recorded if when == nominal]
+        number = max(numbers, default=1)
+        if again and number > 1:
+            number -= 1
+        key = duly.Occurrence(job, nominal, "", number).key
+
+        def order(app: duly.App) -> duly.Result:
+            return app.correct(key, **SAID)
+
+        if nominal not in model.settled:
+            is_old = model.horizon is not None and nominal <= model.horizon
+            self._raises(one, "Expired" if is_old else "UsageError", order)
+        elif self._is_refused(one, job, step=False):
+            self._raises(one, "DefinitionStale ZoneDataOutdated", order)
+        elif number < max(numbers):
+            with one.acting() as app:
+                assert order(app).outcome == "duplicate"
+        elif job in self.world.broken:
+            self._raises(one, "BrokenError", order)
+        else:
+            due = model.dues(FAR_AHEAD)[nominal]
+            with one.acting() as app:
+                assert order(app).outcome == "applied"
+            self.audited += 1
+            model.correct(nominal, model.serial_of(due, one.terms[job]), self.now)
+
+    @rule(job=jobs, chosen=which)
+    def handler_ends_the_transaction(self, job: str, chosen: int) -> None:
+        self._step()
+        model = self.models[job]
+        if missing := model.missing(self.now):
+            nominal = missing[chosen % len(missing)]
+            us = (nominal - EPOCH) // MICROSECOND
+            recorded = (self.now - EPOCH) // MICROSECOND
+            self.world.run(
+                "INSERT INTO duly_occurrence (job, nominal_us, partition_key, correction,"
+                f" disposition, recorded_us) VALUES ('{job}', {us}, '', 1, 'torn', {recorded})"
+            )
+            model.settle(nominal, "torn", self.now)
+
+    @rule(host=hosts, job=jobs)
+    def pause(self, host: int, job: str) -> None:
+        self._step()
+        one, model = self.world.hosts[host], self.models[job]
+        if model.is_paused:
+            self._raises(one, "OperatorError", lambda app: app.pause(job, **SAID))
+            return
+        with one.acting() as app:
+            app.pause(job, **SAID)
+        self.audited += 1
+        model.pauses.append(Pause(self.now))
+
+    @rule(host=hosts, job=jobs, catch_up=st.booleans())
+    def resume(self, host: int, job: str, catch_up: bool) -> None:
+        self._step()
+        one, model = self.world.hosts[host], self.models[job]
+        if not model.is_paused:
+            self._raises(
+                one,
+                "OperatorError",
+                lambda app: app.resume(job, reason=SAID["reason"], actor=SAID["actor"]),
+            )
+            return
+        with one.acting() as app:
+            app.resume(job, catch_up=catch_up, reason=SAID["reason"], actor=SAID["actor"])
+        self.audited += 1
+        pause = next(each for each in model.pauses if each.end is None)
+        pause.end, pause.is_included = max(self.now, pause.start), catch_up
+
+    @rule(
+        host=hosts,
+        days=st.sampled_from([1, 2, 3, 5, 9]),
+        hours=st.sampled_from([0, 9]),
+        sure=st.booleans(),
+    )
+    def prune(self, host: int, days: int, hours: int, sure: bool) -> None:
+        self._step()
+        one = self.world.hosts[host]
+        bound = self.base + self.stray - days * DAY - hours * HOUR
+        recorded = [at for model in self.models.values() for at in model.recorded.values()]
+
+        def order(app: duly.App) -> None:
+            app.prune(older_than=bound, clock_is_right=sure)
+
+        newest = max(recorded, default=None)
+        if newest is not None and (
+            (self.now - newest > FLOOR and not sure) or bound > min(self.now, newest) - 2 * FLOOR
+        ):
+            self._raises(one, "PruneRefused", order)
+        else:
+            with one.acting() as app:
+                order(app)
+            for model in self.models.values():
+                if recorded:
+                    model.prune(bound, self.now)
+
+
+def _key(job: str, nominal: datetime) -> str:
+    return duly.Occurrence(job, nominal).key
