@@ -140,14 +140,8 @@ MUTANTS = [
         old="        if self.raw.info.transaction_status is not TransactionStatus.INTRANS:\n"
         "            return False\n"
         "        # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.\n"
-        "        cursor = psycopg.Cursor(self.raw)\n"
-        "        try:\n"
-        '            cursor.execute("COMMIT", prepare=False)\n'
-        '            return cursor.statusmessage == "COMMIT"\n',
-        new="        cursor = psycopg.Cursor(self.raw)\n"
-        "        try:\n"
-        '            cursor.execute("COMMIT", prepare=False)\n'
-        "            return True\n",
+        '        return self._cursor.execute("COMMIT", prepare=False).statusmessage == "COMMIT"\n',
+        new='        self._cursor.execute("COMMIT", prepare=False)\n        return True\n',
         killer=KILLERS + "test_commit_of_an_aborted_transaction_is_no_commit[postgresql]",
     ),
     Mutant(
