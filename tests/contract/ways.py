@@ -117,6 +117,41 @@ class AppDoor(Door):
         return Answer(result.outcome, result.key, result.attempt_id, result.value)
 
 
+class SessionDoor(AppDoor):
+    """`App.run` whose handler works through `run.session`."""
+
+    def _handle(self, run: duly.Run) -> Any:
+        def through_session(sql: str) -> Any:
+            return run.session.execute(sqlalchemy.text(sql))
+
+        if self._effect is not None:
+            return self._effect(through_session)
+        through_session(self.bank.credit())
+        return None
+
+
+class BlockDoor(AppDoor):
+    """The block of `with duly.once(…)`."""
+
+    def start(
+        self,
+        effect: Effect | None = None,
+        *,
+        at: datetime = OLD,
+        partition: str = "",
+        payload: Any = OMITTED,
+        wait: float = 10.0,
+    ) -> Answer:
+        self._effect = effect
+        given = {} if payload is OMITTED else {"payload": payload}
+        key = self.bank.occurrence(at, partition)
+        with duly.once(self.app.database.engine, key, wait=wait, **given) as run:
+            if run.is_new:
+                run.value = self._handle(run)
+        outcome = duly.Outcome.APPLIED if run.is_new else duly.Outcome.DUPLICATE
+        return Answer(outcome, run.key, run.attempt, run.value)
+
+
 def _app(**options: Any) -> Callable[[Bank], Door]:
     return lambda bank: AppDoor(bank, bank.app(bank.engine(**options)))
 
@@ -245,6 +280,8 @@ WAYS = (
     Way("app-explicit-begin-engine", _app_explicit_begin, own=True, databases=("sqlite",)),
     Way("app-nullpool-engine", _app(poolclass=NullPool), own=True),
     Way("app-one-connection-engine", _app(pool_size=1, max_overflow=0), own=True),
+    Way("app-session", lambda bank: SessionDoor(bank, bank.app(bank.engine())), own=True),
+    Way("once-block", lambda bank: BlockDoor(bank, bank.app(bank.engine())), own=True),
     Way("claim-driver", _driver, own=False),
     Way("claim-driver-begin", _driver_begin, own=False),
     Way("claim-sqlalchemy-connection", _sqlalchemy_connection, own=False),

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Engine
 
 from duly._core import ops
 from duly._core.covers import Covers
-from duly._core.payload import canonical
+from duly._core.payload import canonical, result_json
 from duly._core.protocol import attempt
 from duly._core.states import Outcome
 from duly._db.connect import Database
@@ -27,6 +27,7 @@ from duly._sync.attempts import Attempts, ended
 from duly._sync.claim import looks_old, ordinary, seconds
 from duly._sync.process import new_attempt_id
 from duly._sync.readiness import Readiness
+from duly._sync.refusals import loaded
 from duly._sync.run import Run
 from duly._sync.work import Work
 from duly.errors import HandlerInvalid, UsageError
@@ -278,6 +279,7 @@ def place_of(database: str | URL | Engine, schema: str | None) -> Place:
 def _end_of_block(run: OnceRun) -> Any:
     """Stands for the handler when the block has come to its end."""
     run._require_asked()  # noqa: SLF001 - of a class in this module
+    run.value = loaded(result_json(run.value))  # as a duplicate will see it
     return run.value
 
 
