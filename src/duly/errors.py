@@ -13,6 +13,8 @@ __all__ = [
     "AccessDenied",
     "AlreadySettled",
     "Busy",
+    "CommandFailed",
+    "CommandHeld",
     "ConnectionLost",
     "DatabaseNotFound",
     "DatabaseReadOnly",
@@ -198,6 +200,12 @@ class StatementFailed(UsageError):
     code = "statement_failed"
 
 
+class CommandFailed(UsageError):
+    """The command of `duly exec` failed; the key stays free."""
+
+    code = "command_failed"
+
+
 class SwallowedError(UsageError):
     """The handler hid a database error that had aborted its transaction; nothing was kept."""
 
@@ -241,6 +249,12 @@ class TransactionEnded(OperatorError):
     """The handler ended duly's transaction; the occurrence is held as torn."""
 
     code = "torn"
+
+
+class CommandHeld(OperatorError):
+    """A command was started, and its end or its completion is not known; a person settles it."""
+
+    code = "command_held"
 
 
 class SchemaMissing(OperatorError):

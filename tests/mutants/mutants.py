@@ -66,9 +66,9 @@ MUTANTS = [
         rule="A failed attempt is rolled back, its key with it.",
         file="_core/protocol.py",
         old="        yield Rollback()\n"
-        "        return (yield from _failed(handled.error, handled.origin, lost=handled.lost))\n",
+        "        return (yield from failed(handled.error, handled.origin, lost=handled.lost))\n",
         new="        yield Commit()\n"
-        "        return (yield from _failed(handled.error, handled.origin, lost=handled.lost))\n",
+        "        return (yield from failed(handled.error, handled.origin, lost=handled.lost))\n",
         killer=KILLERS + "test_failed_handler_leaves_neither_effect_nor_key[sqlite-None]",
     ),
     Mutant(
@@ -193,8 +193,8 @@ MUTANTS = [
         name="unknown-commit-reported-failed",
         rule="An unknown COMMIT is settled before anything is said about it.",
         file="_core/protocol.py",
-        old="        report = yield from _settle_unknown(request)\n",
-        new="        report = yield from _failed(fault.cause, ErrorOrigin.DATABASE)\n",
+        old="        report = yield from settle_unknown(request)\n",
+        new="        report = yield from failed(fault.cause, ErrorOrigin.DATABASE)\n",
         killer=KILLERS + "test_commit_whose_answer_is_lost_is_applied[sqlite]",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from duly._core.redact import redact
 from duly._core.wording import said
 from duly.errors import (
+    CommandFailed,
     DulyError,
     InvariantBroken,
     OperatorError,
@@ -36,6 +37,7 @@ TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 MESSAGE_MAX = 2_000
 
 _FAMILIES: tuple[tuple[type[DulyError], int], ...] = (
+    (CommandFailed, HANDLER_FAILED),
     (StatementFailed, HANDLER_FAILED),  # of a dry run, which is no attempt of a handler's
     (UsageError, USAGE),
     (OperatorError, OPERATOR),

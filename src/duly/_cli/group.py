@@ -18,6 +18,7 @@ COMMANDS = {
     "init": ("init_cmd", "Create or upgrade duly's tables."),
     "run": ("run_cmd", "Start one occurrence of a job."),
     "sql": ("sql_cmd", "Start one occurrence whose effect is a SQL script."),
+    "exec": ("exec_cmd", "Start one occurrence whose work is a command."),
     "worker": ("worker_cmd", "Stay, and run what is due of every job."),
     "tick": ("tick_cmd", "Run what is due and missing, once."),
     "plan": ("tick_cmd", "Say what a tick would do, and why."),
@@ -68,7 +69,8 @@ class LazyGroup(click.Group):
         """The command of that name, its file imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"duly._cli.{COMMANDS[cmd_name][0]}"), cmd_name)
+        module = import_module(f"duly._cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name if cmd_name != "exec" else "exec_")
         assert isinstance(command, click.Command)
         return command
 

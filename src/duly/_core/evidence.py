@@ -188,6 +188,11 @@ def _verdict(
     if settled is not None:
         when = f"{settled.recorded_at:%Y-%m-%d %H:%M:%S}Z"
         if torn:
+            if settled.reason:
+                return (
+                    f"{key} is {settled.reason}: if it still runs, wait; else a person must look"
+                    f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"
+                )
             return (
                 f"{key} is torn: its handler ended duly's transaction, and a person must look"
                 f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"

@@ -130,6 +130,34 @@ class CallHandler:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeTurn:
+    """Wait until no other start of this key runs its command on this host. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """Run the command, with no transaction open. Reply: `Ran`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Turn the claim into a torn row with its attempt: a command starts next. Reply: bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Turn the torn row of `Hold` back into a claim. Reply: bool, whether it still was ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Free the key that `Hold` took, and record the failed attempt. Reply: bool, as `Resume`."""
+
+    error: BaseException
+    origin: ErrorOrigin
+
+
+@dataclass(frozen=True, slots=True)
 class Seal:
     """Insert the applied attempt from the claimed row, if it is still ours.
 
@@ -196,6 +224,11 @@ Op: TypeAlias = (
     | Explain
     | SettleCorrected
     | CallHandler
+    | TakeTurn
+    | RunCommand
+    | Hold
+    | Resume
+    | Release
     | Seal
     | Commit
     | Rollback
@@ -238,6 +271,20 @@ class Standing:
     recorded_us: int
     result: str | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended.
+
+    Attributes:
+        error: None if it ended with status 0.
+        reported: It said so itself: by its exit status, or it never started. False where it was
+            killed, so that what it had done by then is not known.
+    """
+
+    error: BaseException | None = None
+    reported: bool = True
 
 
 class Transaction(Enum):

@@ -7,7 +7,7 @@ in `finally` or on GeneratorExit: only the shell rolls back (PROTOCOL 7).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -60,12 +60,21 @@ def attempt(request: Request) -> Ops:
         A report whose outcome is None where the key is settled otherwise than applied, or
         where the commit's fate stayed unknown.
     """
+    return (yield from claiming(request, _effect))
+
+
+def claiming(request: Request, then: Callable[[Request], Ops]) -> Ops:
+    """Claim the key, as often as contention asks for it, and go on with *then* under the claim.
+
+    Args:
+        then: Goes on in the open transaction, and ends it.
+    """
     guarded = request.looks_old
     tries = 0
     while True:
         try:
             try:
-                return (yield from _once(request, guarded))
+                return (yield from _once(request, guarded, then))
             except _GuardNeeded:
                 yield Rollback()
                 guarded = True
@@ -77,7 +86,7 @@ def attempt(request: Request) -> Ops:
                 tries += 1
         except Interrupted as interrupted:
             yield Rollback()
-            return (yield from _failed(interrupted.cause, ErrorOrigin.SIGNAL))
+            return (yield from failed(interrupted.cause, ErrorOrigin.SIGNAL))
 
 
 def claim(request: Request) -> Ops:
@@ -97,7 +106,7 @@ def claim(request: Request) -> Ops:
             return behind
         claimed = yield Claim()
     if not claimed.inserted:
-        return _verdict(request, (yield Explain()))
+        return verdict(request, (yield Explain()))
     if _is_early(request, claimed):
         yield Unclaim()
         return Report(None, not_due_us=claimed.clock_us)
@@ -108,7 +117,7 @@ class _GuardNeeded(Exception):
     """The database's clock says the nominal time is old; claim again, under the guard."""
 
 
-def _once(request: Request, guarded: bool) -> Ops:
+def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Ops:
     yield Begin()
     if request.slots is not None and not (yield TakeSlot(request.slots)):
         yield Rollback()
@@ -130,7 +139,7 @@ def _once(request: Request, guarded: bool) -> Ops:
         yield Rollback()
         return Report(None)
     try:
-        return (yield from _made(request, horizon_us))
+        return (yield from _made(request, horizon_us, then))
     except (Contention, Lost) as fault:
         if request.repeatable:
             raise
@@ -138,11 +147,15 @@ def _once(request: Request, guarded: bool) -> Ops:
         return replace((yield from _give_up(fault)), unrepeated=True)
 
 
-def _made(request: Request, horizon_us: int | None) -> Ops:
+def _made(request: Request, horizon_us: int | None, then: Callable[[Request], Ops]) -> Ops:
     """The handler, and what became of it."""
     if request.cover:
         # After the newest, as every claim of several keys (PROTOCOL 22).
         yield Cover(horizon_us)
+    return (yield from then(request))
+
+
+def _effect(request: Request) -> Ops:
     handled: Returned | Raised = yield CallHandler()
     if handled.transaction is Transaction.ENDED:
         return (yield from _hold_torn(handled.error if isinstance(handled, Raised) else None))
@@ -150,10 +163,10 @@ def _made(request: Request, horizon_us: int | None) -> Ops:
         if handled.contention:
             raise Contention(handled.error)
         yield Rollback()
-        return (yield from _failed(handled.error, handled.origin, lost=handled.lost))
+        return (yield from failed(handled.error, handled.origin, lost=handled.lost))
     if handled.transaction is not Transaction.OPEN:
         yield Rollback()
-        return (yield from _failed(_swallowed(), ErrorOrigin.DATABASE))
+        return (yield from failed(_swallowed(), ErrorOrigin.DATABASE))
     return (yield from _complete(request))
 
 
@@ -163,23 +176,23 @@ def _complete(request: Request) -> Ops:
         if not (yield Seal()):
             return (yield from _hold_torn(None))
         if not (yield Commit()):
-            return (yield from _failed(_swallowed(), ErrorOrigin.DATABASE))
+            return (yield from failed(_swallowed(), ErrorOrigin.DATABASE))
         return Report(Outcome.APPLIED)
     except Refused as fault:
         # A constraint of the user's own, deferred to the commit: a clean answer, rolled back.
         yield Rollback()
-        return (yield from _failed(fault.cause, ErrorOrigin.DATABASE))
+        return (yield from failed(fault.cause, ErrorOrigin.DATABASE))
     except Unknown as fault:
-        report = yield from _settle_unknown(request)
+        report = yield from settle_unknown(request)
         if report is not None:
             signal = report.interrupted or (fault.cause if fault.interrupted else None)
             return replace(report, interrupted=signal, error=report.error or fault.cause)
         if fault.interrupted:
-            return (yield from _failed(fault.cause, ErrorOrigin.SIGNAL))
+            return (yield from failed(fault.cause, ErrorOrigin.SIGNAL))
         raise Lost(fault.cause) from None
 
 
-def _settle_unknown(request: Request) -> _Step:
+def settle_unknown(request: Request) -> _Step:
     """Learn a commit's fate by claiming again on a new connection (PROTOCOL 6).
 
     The claim waits for a commit that is still in flight; a SELECT would miss it.
@@ -200,7 +213,7 @@ def _settle_unknown(request: Request) -> _Step:
             if standing is not None:
                 if standing.attempt_id == request.attempt_id and standing.sealed:
                     return Report(Outcome.APPLIED, standing=standing)
-                return _verdict(request, standing)
+                return verdict(request, standing)
         except Interrupted as fault:
             yield Rollback()
             return Report(None, unknown=True, interrupted=fault.cause)
@@ -242,7 +255,7 @@ def _is_early(request: Request, claimed: Claimed) -> bool:
 def _refused(request: Request) -> Ops:
     """The key is held; say why, and count or record the refusal."""
     standing: Standing | None = yield Explain()
-    report = _verdict(request, standing)
+    report = verdict(request, standing)
     if report.outcome is Outcome.CONFLICT:
         yield Rollback()
         yield from _evidence(Record(Outcome.CONFLICT))
@@ -251,7 +264,7 @@ def _refused(request: Request) -> Ops:
     return report
 
 
-def _verdict(request: Request, standing: Standing | None) -> Report:
+def verdict(request: Request, standing: Standing | None) -> Report:
     """What a held key means for this request (PROTOCOL 8)."""
     if standing is None:
         # It was pruned between the claim and the reading: claiming again finds the horizon.
@@ -293,7 +306,8 @@ def _hold_torn(error: BaseException | None) -> Ops:
         tries += 1
 
 
-def _failed(error: BaseException, origin: ErrorOrigin, *, lost: bool = False) -> Ops:
+def failed(error: BaseException, origin: ErrorOrigin, *, lost: bool = False) -> Ops:
+    """Record the failed attempt, in a transaction of its own, and report it."""
     if lost:
         yield Reconnect()
     yield from _evidence(Record(Outcome.FAILED, error, origin))

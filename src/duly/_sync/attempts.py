@@ -87,7 +87,9 @@ class Attempts:
             job.policies.timeout,
         )
         shell = self.shell(work, wait_s=wait_s)
-        return ended(work, shell, shell.drive(attempt(request)), due_at=nominal.due_at)
+        # A command brings a protocol of its own: its work is outside the transaction.
+        protocol = getattr(job.handler, "protocol", attempt)
+        return ended(work, shell, shell.drive(protocol(request)), due_at=nominal.due_at)
 
     def shell(self, work: Work, *, wait_s: float) -> Shell:
         """What performs the ops of one attempt at *work*."""

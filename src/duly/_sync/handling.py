@@ -7,7 +7,7 @@ transaction: the connection is lent for the call, and taken back before anybody 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from duly._core import ops
 from duly._core.covers import Covers
@@ -17,7 +17,7 @@ from duly._db.dialects import ErrorKind
 from duly._db.sessions.cancelling import cancel
 from duly._sync import nesting
 from duly._sync.deadline import Call, lost
-from duly._sync.run import Lender
+from duly._sync.run import Lender, Run
 from duly.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,9 +27,21 @@ if TYPE_CHECKING:
 
     from duly._db.connect import Database, Lease
     from duly._sync.deadline import Calls
-    from duly._sync.run import Run
     from duly._sync.signals import HeldSignals
     from duly._sync.work import Work
+
+
+def run_without_transaction(work: Work) -> Run:
+    """What a command outside the transaction may know of its occurrence; it can run no SQL."""
+    return Run(
+        work.occurrence,
+        work.payload.value,
+        work.request.attempt_id,
+        zone=work.zone,
+        schedule=work.schedule,
+        covers=Covers(work.occurrence, ()),
+        lender=cast("Lender", None),
+    )
 
 
 class Handling:

@@ -15,6 +15,7 @@ from duly._db.translate import first_line
 from duly.errors import (
     AlreadySettled,
     Busy,
+    CommandHeld,
     ConnectionLost,
     DulyError,
     Expired,
@@ -179,7 +180,7 @@ def _busy(key: str, report: ops.Report, holders: Sequence[Marker]) -> DulyError:
 
 
 def _torn(key: str, report: ops.Report) -> DulyError:
-    if isinstance(report.error, TransactionEnded):
+    if isinstance(report.error, TransactionEnded | CommandHeld):
         return report.error
     why = f" (and then it failed: {report.error})" if report.error is not None else ""
     error = TransactionEnded(

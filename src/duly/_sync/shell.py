@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
@@ -23,7 +23,7 @@ from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting
 from duly._sync.budget import SETTLE_S, Budget
-from duly._sync.handling import Handling
+from duly._sync.handling import Handling, run_without_transaction
 from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from duly._db.connect import Database, Lease
     from duly._db.sessions.base import Session
+    from duly._sync.commanding import Commanding
     from duly._sync.deadline import Calls
     from duly._sync.evidence import Evidence
     from duly._sync.markers import Marker, Markers
@@ -210,6 +211,12 @@ class Shell:
                 return self._cover(op)
             case ops.CallHandler():
                 return self._call_handler()
+            case ops.TakeTurn():
+                return self._commanding.take_turn(self._work.occurrence, self._budget.wait_s)
+            case ops.RunCommand():
+                return self._run_command()
+            case ops.Hold() | ops.Resume() | ops.Release():
+                return self._account.keep(self.session, op)
             case ops.Seal():
                 return self._seal()
             case ops.Commit():
@@ -276,6 +283,14 @@ class Shell:
         answer = handling.call(self._calls, record)
         self.value = handling.value
         return answer
+
+    @property
+    def _commanding(self) -> Commanding:
+        return cast("Commanding", self._work.handler)
+
+    def _run_command(self) -> ops.Ran:
+        self._markers.started(self._account.marker())
+        return self._commanding.ran(run_without_transaction(self._work))
 
     def _seal(self) -> bool:
         row = {**self._account.finished(self.session), "result": self.value}
@@ -389,5 +404,5 @@ class Shell:
             lease.give_back()
 
 
-_UNBOUNDED = {ops.CallHandler, ops.Backoff}
-_INTERRUPTIBLE = {ops.Begin, ops.LockGuard, ops.Claim, ops.CallHandler, ops.Backoff}
+_UNBOUNDED = {ops.CallHandler, ops.TakeTurn, ops.RunCommand, ops.Backoff}
+_INTERRUPTIBLE = {ops.Begin, ops.LockGuard, ops.Claim, *_UNBOUNDED}

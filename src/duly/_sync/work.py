@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core import wording
+from duly._core.instants import format_instant, from_us
+from duly._core.ops import Hold, Release, Resume
 from duly._core.redact import redact
-from duly._core.states import ErrorOrigin
+from duly._core.states import ErrorOrigin, Outcome
 from duly._db.sessions.base import Session, host_clock_us, key_params
 from duly._sync.markers import Marker
 from duly._sync.process import host_name, process_identity
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
     from duly._core.payload import Payload
     from duly._core.schedules import Schedule
-    from duly._core.states import Outcome
 
 TRACEBACK_MAX = 8_000
 MESSAGE_MAX = 2_000
@@ -107,6 +108,28 @@ class Account:
             "started_us": started_us,
             "finished_us": started_us + int(self.duration_s * 1e6),
         }
+
+    def keep(self, session: Session, op: Hold | Resume | Release) -> bool:
+        """Write what a command's start, its completion or its failure means for the key."""
+        mine = self.claim(session)
+        if isinstance(op, Hold):
+            row = self.ended(session, Outcome.TORN, None, None)
+            at = format_instant(from_us(self.started_us))
+            said = (
+                f"held: the command was started at {at} on host {host_name()} by duly's process"
+                f" {os.getpid()}, and its end was not seen"
+            )
+            session.change("hold", {**mine, "reason": said})
+            row |= {"error_type": "CommandHeld", "error_message": said}
+            session.change("record_attempt", row)
+            return True
+        if not session.change("resume_held" if isinstance(op, Resume) else "release_held", mine):
+            return False
+        session.change("release_attempt", mine)
+        if isinstance(op, Release):
+            row = self.ended(session, Outcome.FAILED, op.error, op.origin)
+            session.change("record_attempt", row)
+        return True
 
     def ended(
         self,

@@ -89,6 +89,28 @@ SET disposition = 'torn'
 WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
   AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'applied'
 
+-- name: hold
+UPDATE duly_occurrence
+SET disposition = 'torn', reason = :reason
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'applied'
+
+-- name: resume_held
+UPDATE duly_occurrence
+SET disposition = 'applied', reason = NULL
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'torn'
+
+-- name: release_held
+DELETE FROM duly_occurrence
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'torn'
+
+-- name: release_attempt
+DELETE FROM duly_attempt
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND id = :attempt_id AND outcome = 'torn'
+
 -- name: waive_torn
 UPDATE duly_occurrence
 SET disposition = 'waived', attempt_id = NULL, reason = :reason, actor = :actor

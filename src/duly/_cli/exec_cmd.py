@@ -1,0 +1,131 @@
+"""`duly exec`: start one occurrence whose work is a command.
+
+Decides how the command line is read. It must never start anything before all of it is understood.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duly._cli import stopping, words
+from duly._cli.job_options import JobOptions, job_options
+from duly._cli.settings import Settings, options
+from duly.errors import DefinitionStale, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CHOICE = (
+    "--after-crash must be chosen: `retry` runs the command again where a crash left its end"
+    " unknown (at least once), `hold` leaves it to a person (at most once)"
+)
+
+
+@click.command(name="exec")
+@click.argument("job")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--after-crash",
+    type=click.Choice(("retry", "hold")),
+    help="retry: a crash may run the command again. hold: a crash leaves it to a person.",
+)
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="The nominal time: 2026-09-13T00:00:00Z, or a date with one nominal time."
+    " [default: what the starter says, or the newest due]",
+)
+@click.option("--timeout", type=words.seconds, metavar="SECONDS", help="How long it may take.")
+@click.option(
+    "--grace",
+    type=words.seconds,
+    metavar="SECONDS",
+    default="10",
+    show_default=True,
+    help="How long after a signal, or its time, it is killed.",
+)
+@click.option("--partition", metavar="TEXT", default="", help="Which part of the work.")
+@click.option(
+    "--wait",
+    type=words.seconds,
+    metavar="SECONDS",
+    default="10",
+    show_default=True,
+    help="How long to wait for a rival; it does not bound the command.",
+)
+@job_options
+@options()
+@click.pass_obj
+def exec_(
+    settings: Settings,
+    /,
+    *,
+    job: str,
+    command: Sequence[str],
+    after_crash: str | None,
+    at: str | None,
+    timeout: float | None,
+    grace: float,
+    partition: str,
+    wait: float,
+    **definition: Any,
+) -> int:
+    """Run a COMMAND as the work of one occurrence of JOB.
+
+    SQL that it writes to the file $DULY_SQL_OUT is committed together with the completion.
+
+    \b
+    duly exec report --database sqlite:///bank.db --schedule @daily --after-crash retry \\
+        -- ./report.sh
+    """  # noqa: D301 - the \\b is Click's
+    from duly._cli import starter
+    from duly._cli.job_options import adopted, app_with, worded
+    from duly._cli.run_cmd import name_starter, say_result
+    from duly._sync.commanding import Commanding
+
+    chosen = _chosen(command, after_crash)
+    job_is = JobOptions(**definition)
+    made: list[Commanding] = []
+
+    def handler(app: Any) -> Commanding:
+        work = Commanding(
+            command, app.database, after_crash=chosen, timeout_s=timeout, grace_s=grace
+        )
+        made.append(work)
+        return work
+
+    app = app_with(settings, job, job_is, handler)
+    try:
+        adopted(app, job_is)
+        began = starter.put_off(app, job, starter.started(app, job, at), partition)
+        name_starter(app, None, by=began.starter or "cli")
+        result = app.run(job, began.at, partition=partition, wait=wait)
+    except DefinitionStale as error:
+        raise worded(error, job_is) from error
+    except BaseException as error:
+        number = stopping.signal_of(error)
+        if number is None:
+            raise
+        said = f"job {job} is not completed: duly explain or duly history tell what is known of it"
+        raise stopping.AttemptStopped(number, said, fate="unknown", key=None) from error
+    finally:
+        for each in made:
+            each.close()
+    say_result(settings, result, value=False)
+    return 0
+
+
+def _chosen(command: Sequence[str], after_crash: str | None) -> str:
+    if not command or not command[0]:
+        raise UsageError("no command was given: write it after --, such as -- ./report.sh --all")
+    if after_crash is None:
+        raise UsageError(_CHOICE)
+    if shutil.which(command[0]) is None:
+        raise UsageError(
+            f"the command {command[0][:200]!r} is not found, or not executable: nothing was"
+            " started; give its path, or add its folder to PATH"
+        )
+    return after_crash

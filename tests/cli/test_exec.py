@@ -1,0 +1,127 @@
+"""`duly exec`: a command as the work, and what its end means for the key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Bank, Duly, Ended
+
+    Exec = Callable[..., Ended]
+
+KEY = "credit:2026-09-13T00:00:00Z"
+CREDIT = 'echo "UPDATE balance SET units = units + 10 WHERE id = 1;" > "$DULY_SQL_OUT"'
+BOTH = pytest.mark.parametrize("after_crash", ["retry", "hold"])
+
+
+@pytest.fixture
+def execute(bank: Bank, duly: Duly) -> Exec:
+    def typed(after_crash: str, script: str, *more: str) -> Ended:
+        given = ("--schedule", "@daily", "--at", "2026-09-13", "--after-crash", after_crash)
+        return duly(
+            "--database", bank.url, "exec", "credit", *given, *more, "--", "sh", "-c", script
+        )
+
+    return typed
+
+
+@BOTH
+def test_sql_that_the_command_wrote_is_applied_once(
+    execute: Exec, bank: Bank, after_crash: str
+) -> None:
+    """It is committed with the completion, and a second start runs nothing."""
+    first = execute(after_crash, CREDIT)
+    again = execute(after_crash, CREDIT, "--json")
+
+    assert (first.code, first.err) == (0, "")
+    assert again.json["outcome"] == "duplicate"
+    assert bank.units() == 10
+
+
+@BOTH
+def test_command_that_reports_failure_leaves_the_key_free_and_its_sql_is_dropped(
+    execute: Exec, bank: Bank, duly: Duly, after_crash: str
+) -> None:
+    """Its last line is told, its attempt is recorded, and the next start runs it."""
+    failed = execute(after_crash, f"{CREDIT}; echo oops >&2; exit 3")
+    history: Any = duly("--database", bank.url, "history", "credit").out
+    units = bank.units()
+    again = execute(after_crash, CREDIT)
+
+    assert failed.code == 1
+    assert "ended with exit status 3: oops" in failed.err
+    assert "failed" in history
+    assert "torn" not in history
+    assert (units, again.code, bank.units()) == (0, 0, 10)
+
+
+def test_killed_command_is_held_and_never_run_again(execute: Exec, bank: Bank, duly: Duly) -> None:
+    """Nobody knows what it had done, so a person settles the key."""
+    killed = execute("hold", f"{CREDIT}; kill -9 $$")
+    again = execute("hold", CREDIT)
+    told = duly("--database", bank.url, "explain", KEY)
+    waived = duly("--database", bank.url, "waive", KEY, "--reason", "it was done")
+
+    assert (killed.code, again.code, bank.units()) == (3, 3, 0)
+    assert "was killed by SIGKILL" in killed.err
+    assert "is held: the command was started at" in told.out
+    assert waived.code == 0, waived.err
+
+
+def test_killed_command_is_run_again_with_retry(execute: Exec, bank: Bank) -> None:
+    """What it wrote is dropped, and the key stays free."""
+    killed = execute("retry", f"{CREDIT}; kill -9 $$")
+    again = execute("retry", CREDIT)
+
+    assert (killed.code, again.code, bank.units()) == (1, 0, 10)
+
+
+@BOTH
+def test_sql_that_the_database_refuses_leaves_nothing(
+    execute: Exec, bank: Bank, after_crash: str
+) -> None:
+    """With hold the command did end well, so the key is held; with retry it stays free."""
+    refused = execute(after_crash, f"{CREDIT}; echo 'UPDATE nothing SET x = 1;' >> $DULY_SQL_OUT")
+
+    assert refused.code == (1 if after_crash == "retry" else 3)
+    assert "$DULY_SQL_OUT, line 2" in refused.err
+    assert bank.units() == 0
+
+
+def test_command_that_leaves_a_child_behind_is_not_waited_for(execute: Exec) -> None:
+    """The child holds the pipe, but the command is over."""
+    ended = execute("retry", "sleep 20 &", "--wait", "1")
+
+    assert ended.code == 0, ended.err
+
+
+def test_command_that_takes_too_long_is_ended(execute: Exec) -> None:
+    """Its process group gets SIGTERM, and after the grace SIGKILL."""
+    ended = execute("retry", "trap '' TERM; sleep 300", "--timeout", "0.2", "--grace", "0.2")
+
+    assert ended.code == 1
+    assert "took longer than its --timeout of 0.2 s" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--after-crash", "retry"), "no command was given"),
+        (("--after-crash", "retry", "--", ""), "no command was given"),
+        (("--", "true"), "--after-crash must be chosen"),
+        (("--after-crash", "hold", "--", "no-such-command"), "is not found, or not executable"),
+    ],
+)
+def test_call_that_is_wrong_starts_nothing(
+    bank: Bank, duly: Duly, typed: tuple[str, ...], said: str
+) -> None:
+    """One line, exit code 2, and no attempt."""
+    ended = duly("--database", bank.url, "exec", "credit", "--at", "2026-09-13T00:00:00Z", *typed)
+
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
