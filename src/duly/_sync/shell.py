@@ -212,9 +212,13 @@ class Shell:
             case ops.CallHandler():
                 return self._call_handler()
             case ops.TakeTurn():
-                return self._commanding.take_turn(self._work.occurrence, self._budget.wait_s)
+                turn = cast("Commanding", self._work.handler).take_turn
+                return turn(self._work.occurrence, self._budget.wait_s)
             case ops.RunCommand():
-                return self._run_command()
+                self._markers.started(self._account.marker())
+                return cast("Commanding", self._work.handler).ran(
+                    run_without_transaction(self._work)
+                )
             case ops.Hold() | ops.Resume() | ops.Release():
                 return self._account.keep(self.session, op)
             case ops.Seal():
@@ -283,14 +287,6 @@ class Shell:
         answer = handling.call(self._calls, record)
         self.value = handling.value
         return answer
-
-    @property
-    def _commanding(self) -> Commanding:
-        return cast("Commanding", self._work.handler)
-
-    def _run_command(self) -> ops.Ran:
-        self._markers.started(self._account.marker())
-        return self._commanding.ran(run_without_transaction(self._work))
 
     def _seal(self) -> bool:
         row = {**self._account.finished(self.session), "result": self.value}
