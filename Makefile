@@ -13,8 +13,9 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-inp
 # More workers than cores: the tests wait for locks and syncs more than they compute.
 WORKERS ?= 4
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
-.PHONY: help demo test torture lint format types contracts check lock clean
+.PHONY: help demo test torture bench lint format types contracts check lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -27,6 +28,9 @@ test: $(VENV)/.stamp-dev servers ## Run the tests on SQLite, PostgreSQL and Mari
 
 torture: $(VENV)/.stamp-dev servers ## Run the whole matrix, also what is too long for `make test`
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -p tests.torture.report $(PYTEST_ARGS)
+
+bench: $(VENV)/.stamp-dev servers ## Measure duly beside the same work by hand; writes bench/RESULTS.md
+	$(BIN)/python bench/speed.py $(BENCH_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/ruff check .
