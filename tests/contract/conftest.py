@@ -1,6 +1,7 @@
 """Fixtures of the contract suite.
 
-- `bank`: a job and an account of the test's own; the test runs once on each database.
+- `bank`: a job and an account of the test's own; the test runs once on each database, and by
+  each kind of App that its module names in `APPS`.
 - `sqlite_bank`, `postgres_bank`, `mariadb_bank`: the same on one of them.
 - `door`: a way in, opened on a bank; the test runs once for each way and database.
 - `own_door`, `caller_door`: only those where duly, or the caller, owns the transaction.
@@ -14,13 +15,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.contract.bank import DRIVER_ERRORS, Bank, Ledger
-from tests.contract.ways import WAYS, AppDoor, ClaimDoor, Door, Way
+from tests.contract.ways import KINDS, WAYS, AppDoor, AppKind, ClaimDoor, Door, Way
 from tests.servers.database import DATABASES, Database, DatabaseName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.servers.server import Server
+
+_BANKS: dict[str, tuple[DatabaseName, ...]] = {
+    "bank": DATABASES,
+    "sqlite_bank": ("sqlite",),
+    "postgres_bank": ("postgresql",),
+    "mariadb_bank": ("mariadb",),
+}
 
 Ledgers = "Callable[[DatabaseName], Ledger]"
 
@@ -51,30 +59,33 @@ def ledgers(
             each.database.server.drop(each.database.url)
 
 
-@pytest.fixture(params=DATABASES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of a bank on each database, and by each kind of App that its module names."""
+    # Only where a promise depends on the connection that an attempt runs on.
+    kinds = getattr(metafunc.module, "APPS", ("own",))
+    for fixture, names in _BANKS.items():
+        if fixture in metafunc.fixturenames:
+            cells = {
+                f"{name}-{kind}".removesuffix("-own"): (name, kind)
+                for kind in kinds
+                for name in names
+            }
+            metafunc.parametrize(fixture, cells.values(), ids=cells, indirect=True)
+
+
+@pytest.fixture
 def bank(
     request: pytest.FixtureRequest, ledgers: Callable[[DatabaseName], Ledger]
 ) -> Iterator[Bank]:
-    yield from _bank(ledgers(request.param))
+    name, kind = request.param
+    yield from _bank(ledgers(name), kind)
 
 
-@pytest.fixture
-def sqlite_bank(ledgers: Callable[[DatabaseName], Ledger]) -> Iterator[Bank]:
-    yield from _bank(ledgers("sqlite"))
+sqlite_bank = postgres_bank = mariadb_bank = bank
 
 
-@pytest.fixture
-def postgres_bank(ledgers: Callable[[DatabaseName], Ledger]) -> Iterator[Bank]:
-    yield from _bank(ledgers("postgresql"))
-
-
-@pytest.fixture
-def mariadb_bank(ledgers: Callable[[DatabaseName], Ledger]) -> Iterator[Bank]:
-    yield from _bank(ledgers("mariadb"))
-
-
-def _bank(ledger: Ledger) -> Iterator[Bank]:
-    bank = Bank(ledger)
+def _bank(ledger: Ledger, kind: AppKind = "own") -> Iterator[Bank]:
+    bank = KINDS[kind](ledger)
     yield bank
     bank.close()
 

@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import duly
     from tests.contract.bank import Bank
     from tests.servers.database import Database
 
@@ -75,6 +76,17 @@ def atomic(bank: Bank) -> Iterator[Any]:
     wrapper = connection_of(bank)
     with transaction.atomic(using=wrapper.alias):
         yield wrapper
+
+
+def app_on(bank: Bank, **options: Any) -> duly.App:
+    """An App on Django's connections to a bank, closed with it."""
+    alias = alias_of(bank.database)
+    from duly.contrib.django import App
+
+    app = App(alias, **options)
+    bank.on_close(app.close)
+    connection_of(bank)
+    return app
 
 
 def connection_of(bank: Bank) -> Any:

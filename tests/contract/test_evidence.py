@@ -21,6 +21,8 @@ from tests.servers.processes import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+APPS = ("own", "django")
+
 # ------------------------------------------------------------------------------- duplicates
 
 

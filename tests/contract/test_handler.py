@@ -17,6 +17,7 @@ import sqlalchemy
 from sqlalchemy.orm import Session
 
 import duly
+from tests.contract import django_project
 from tests.contract.bank import DRIVER_ERRORS, OLD, UNITS, Bank, execute
 from tests.servers.database import DATABASES
 
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
 
 Handler = "Callable[[duly.Run, Bank], Any]"
 
-ENGINES: dict[str, dict[str, Any] | None] = {
-    "url": None,
-    "autocommit": {"isolation_level": "AUTOCOMMIT"},
+MAKERS: dict[str, Callable[[Bank], duly.App]] = {
+    "url": lambda bank: bank.app(),
+    "autocommit": lambda bank: bank.app(bank.engine(isolation_level="AUTOCOMMIT")),
+    "django": django_project.app_on,
 }
 
 
 @dataclass(frozen=True)
 class Desk:
-    """A bank, and an App on it whose connections come from one kind of engine."""
+    """A bank, and an App on it whose connections are of one kind."""
 
     bank: Bank
     app: duly.App
@@ -53,18 +55,17 @@ class Desk:
 
 def _desk(name: DatabaseName, kind: str, ledgers: Callable[[DatabaseName], Ledger]) -> Desk:
     bank = Bank(ledgers(name))
-    options = ENGINES[kind]
-    return Desk(bank, bank.app(None if options is None else bank.engine(**options)))
+    return Desk(bank, MAKERS[kind](bank))
 
 
 def _desks(*names: DatabaseName) -> Any:
-    """The fixture's parameters: these databases, each with every engine."""
+    """The fixture's parameters: these databases, each with every kind of App."""
     return pytest.mark.parametrize(
-        "desk", [(name, kind) for name in names for kind in ENGINES], ids="-".join, indirect=True
+        "desk", [(name, kind) for name in names for kind in MAKERS], ids="-".join, indirect=True
     )
 
 
-@pytest.fixture(params=[(name, kind) for name in DATABASES for kind in ENGINES], ids="-".join)
+@pytest.fixture(params=[(name, kind) for name in DATABASES for kind in MAKERS], ids="-".join)
 def desk(
     request: pytest.FixtureRequest, ledgers: Callable[[DatabaseName], Ledger]
 ) -> Iterator[Desk]:

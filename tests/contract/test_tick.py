@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from duly._sync.ticking import JobTick, TickReport
     from tests.contract.bank import Bank
 
+APPS = ("own", "django")
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DAILY = "0 0 * * *"
 

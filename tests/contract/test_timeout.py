@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.contract.bank import Bank
 
+APPS = ("own", "django")
+
 BRIEF = timedelta(seconds=0.4)
 LONG_S = 60
 """Far longer than the tests' patience: a handler that is not interrupted hangs the test."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy
 from sqlalchemy.orm import Session
@@ -269,9 +269,40 @@ def _sqlalchemy_session(bank: Bank) -> Door:
     return ClaimDoor(bank, transaction)
 
 
+class DjangoDoor(AppDoor):
+    """`App.run` on Django's connection, with an effect that goes through Django."""
+
+    def _handle(self, run: duly.Run) -> Any:
+        through_django = executor(django_project.connection_of(self.bank))
+        if self._effect is not None:
+            return self._effect(through_django)
+        through_django(self.bank.credit())
+        return None
+
+
+def _app_django(bank: Bank) -> Door:
+    return AppDoor(bank, django_project.app_on(bank))
+
+
+def _app_django_cursor(bank: Bank) -> Door:
+    return DjangoDoor(bank, django_project.app_on(bank))
+
+
 def _django(bank: Bank) -> Door:
     return ClaimDoor(bank, lambda: django_project.atomic(bank))
 
+
+class DjangoBank(Bank):
+    """A bank whose Apps run on Django's connections, unless a test names another database."""
+
+    def app(self, database: Any = None, **options: Any) -> duly.App:
+        if database is not None:
+            return super().app(database, **options)
+        return django_project.app_on(self, **options)
+
+
+AppKind = Literal["own", "django"]
+KINDS: dict[AppKind, type[Bank]] = {"own": Bank, "django": DjangoBank}
 
 WAYS = (
     Way("app-url", _app_on_url, own=True),
@@ -286,5 +317,7 @@ WAYS = (
     Way("claim-driver-begin", _driver_begin, own=False),
     Way("claim-sqlalchemy-connection", _sqlalchemy_connection, own=False),
     Way("claim-sqlalchemy-session", _sqlalchemy_session, own=False),
+    Way("app-django", _app_django, own=True),
+    Way("app-django-cursor", _app_django_cursor, own=True),
     Way("claim-django", _django, own=False),
 )

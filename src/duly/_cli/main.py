@@ -20,20 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, app: str | None = None, program: str = "duly"
+) -> int:
     """Run one command line and return its exit code; it never raises.
 
     Args:
         arguments: Without the program's name; None for those of this process.
+        app: Which App is meant where the command line names none.
+        program: What the command is called in its help.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    settings = Settings(json="--json" in _before_dashes(given), debug="--debug" in given)
+    settings = Settings(app=app, json="--json" in _before_dashes(given), debug="--debug" in given)
     with stopping.listening():
         stdout = sys.stdout
         try:
             _print_anything()
             sys.stdout = cast("Any", Reader(stdout))
-            code = _invoke(given, settings)
+            code = _invoke(given, settings, program)
             sys.stdout.flush()
             return code
         except BaseException as error:
@@ -42,19 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return exits.report(error, settings)
         finally:
             sys.stdout = stdout
-            for app in settings.opened:
+            for opened in settings.opened:
                 with suppress(Exception):  # the command has ended; this must not change how
-                    app.close()
+                    opened.close()
 
 
-def _invoke(given: list[str], settings: Settings) -> int:
+def _invoke(given: list[str], settings: Settings, program: str) -> int:
     """Run the command, without Click's own ending: it takes any broken pipe for stdout's."""
     from click.exceptions import Exit
 
     from duly._cli.group import cli
 
     try:
-        with cli.make_context("duly", given, obj=settings) as context:
+        with cli.make_context(program, given, obj=settings) as context:
             code = cli.invoke(context)
     except Exit as ended:
         return ended.exit_code

@@ -137,6 +137,17 @@ class Database:
             raise (known or error) from (error if known else None)
         return Lease(self, fairy)
 
+    def lend(self) -> Lease:
+        """Take the connection that an attempt, and its handler, will use.
+
+        Raises:
+            DulyError: As `connect`.
+        """
+        return self.connect()
+
+    def attempt_ended(self, *, applied: bool) -> None:
+        """An attempt of this thread has come to its end, and its connection was given back."""
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """A session on a connection that was just seen alive, for whatever is not an attempt.
@@ -220,6 +231,9 @@ class Lease:
         self.database = database
         self.fairy = fairy
         self.session = _session_of(database, fairy)
+
+    def lent_by(self, lender: Any) -> None:
+        """A handler is about to get the connection; *lender* refuses what would end it."""
 
     def give_back(self) -> None:
         """Return a connection with no transaction of ours open."""

@@ -43,7 +43,7 @@ def migrate(database: Database) -> tuple[str | None, str | None]:
             require_current(session, database.where)  # it says what to do
     try:
         with _locked(database) as connection:
-            _upgrade(connection, _schema_for_ddl(database))
+            upgrade(connection, _schema_for_ddl(database))
     except Exception as error:
         known = public_error(database.dialect, error, database.where)
         raise (known or error) from (error if known else None)
@@ -68,7 +68,8 @@ def _schema_for_ddl(database: Database) -> str | None:
     return None if database.path is not None else database.schema
 
 
-def _upgrade(connection: Connection, schema: str | None) -> None:
+def upgrade(connection: Connection, schema: str | None) -> None:
+    """Bring the tables to this release's version, on a connection that the caller commits."""
     from alembic import command
 
     config = _config()

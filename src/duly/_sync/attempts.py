@@ -89,7 +89,9 @@ class Attempts:
         shell = self.shell(work, wait_s=wait_s)
         # A command brings a protocol of its own: its work is outside the transaction.
         protocol = getattr(job.handler, "protocol", attempt)
-        return ended(work, shell, shell.drive(protocol(request)), due_at=nominal.due_at)
+        report = shell.drive(protocol(request))
+        self._database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
+        return ended(work, shell, report, due_at=nominal.due_at)
 
     def shell(self, work: Work, *, wait_s: float) -> Shell:
         """What performs the ops of one attempt at *work*."""

@@ -29,7 +29,7 @@ class AppBase:
 
     def __init__(
         self,
-        database: str | URL | Engine,
+        database: str | URL | Engine | Database,
         *,
         schema: str | None = None,
         allow_untested: bool = False,
@@ -37,7 +37,9 @@ class AppBase:
         started_by: str | None = None,
         name: str = "",
     ) -> None:
-        self.database = Database(database, schema=schema, untested=allow_untested)
+        if not isinstance(database, Database):
+            database = Database(database, schema=schema, untested=allow_untested)
+        self.database = database
         self.jobs: dict[str, Job] = {}
         self.name = name
         self._attempts = Attempts(

@@ -71,6 +71,7 @@ class Handling:
             key=work.occurrence.key,
             on_lost=lease.session.disarm,
         )
+        lease.lent_by(self._lender)
         self.value: str | None = None
         self._run = work.run_class(
             work.occurrence,

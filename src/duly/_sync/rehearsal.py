@@ -66,7 +66,7 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         if isinstance(wanted.payload, Unset)
         else canonical(wanted.payload)
     )
-    lease = app.database.connect()
+    lease = app.database.lend()
     lender = Lender(
         lending_engine(app.database.engine),
         lease.fairy,
@@ -75,6 +75,7 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         key=occurrence.key,
         on_lost=lease.session.disarm,
     )
+    lease.lent_by(lender)
     run = Run(
         occurrence,
         payload.value,

@@ -254,7 +254,7 @@ class Shell:
     def session(self) -> Session:
         """The session of the connection in use; taken from the pool when first needed."""
         if self._lease is None:
-            self._lease = self._database.connect()
+            self._lease = self._database.lend()
         return self._lease.session
 
     def _claim(self) -> ops.Claimed:

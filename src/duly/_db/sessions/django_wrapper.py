@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from duly._core.ops import Transaction
 
-Callback = tuple[set[str], "Callable[[], Any]", bool]
-"""As Django keeps it: the savepoints it was registered in, what to call, whether it may fail."""
-
 _ENDS = ("commit", "rollback", "close", "set_autocommit", "connect")
 _DRIVERS = {"sqlite": "sqlite3", "postgresql": "psycopg", "mysql": "pymysql"}
 _REMEDIES = {
@@ -87,14 +84,15 @@ class DjangoSession(Session):
     Attributes:
         wrapper: Django's connection.
         lender: Looks at each statement that the handler sends through Django.
-        callbacks: What the handler registered with `on_commit`, once it has returned.
+        callbacks: What the handler registered with `on_commit`, once it has returned; a list of
+            the lease's, which outlives a connection that is lost.
     """
 
     def __init__(self, wrapper: Any, schema: str | None) -> None:
         super().__init__(wrapper.connection, schema)
         self.wrapper = wrapper
         self.lender: Any = None
-        self.callbacks: list[Callback] = []
+        self.callbacks: list[Callable[[], Any]] = []
         self._pretending = False
         self._marked = False
 
@@ -133,7 +131,8 @@ class DjangoSession(Session):
 
     def arm(self) -> None:
         super().arm()  # type: ignore[safe-super]
-        self.callbacks, self._marked = [], False
+        self.callbacks.clear()
+        self._marked = False
         self._pretend()
 
     def _pretend(self) -> None:
@@ -173,7 +172,8 @@ class DjangoSession(Session):
         allow_ends(wrapper, _ENDS)
         if self._look in wrapper.execute_wrappers:
             wrapper.execute_wrappers.remove(self._look)
-        self.callbacks, wrapper.run_on_commit = wrapper.run_on_commit, []
+        self.callbacks[:] = [callback for _savepoints, callback, _robust in wrapper.run_on_commit]
+        wrapper.run_on_commit = []
         self._marked = bool(wrapper.needs_rollback)
         wrapper.savepoint_ids = []
         wrapper.atomic_blocks = []
