@@ -154,10 +154,15 @@ def cut(connection: Any) -> None:
     if "sqlite3.Connection" in names:
         # The class's own, because duly lends connections that refuse to be closed.
         sqlite3.Connection.close(raw)
-    elif "psycopg.Connection" in names:
+    elif "aiosqlite.Connection" in names:
+        raw.stop()
+    elif names & {"psycopg.Connection", "psycopg.AsyncConnection"}:
         if not raw.closed:
             with socket.socket(fileno=os.dup(raw.fileno())) as wire:
                 _shut(wire)
+    elif "asyncmy.Connection" in names:
+        if raw.connected:
+            _shut(raw._transport.get_extra_info("socket"))  # noqa: SLF001 - as below
     elif "pymysql.Connection" in names:
         if raw.open:
             _shut(raw._sock)  # noqa: SLF001 - PyMySQL shows its socket to nobody
@@ -174,7 +179,7 @@ def _happen(kind: Kind, error: BaseException | None, target: Any) -> None:
             raise error if error is not None else InjectedError("a fault was injected here")
         case "cut":
             session: Session = target if isinstance(target, Session) else target.session
-            cut(session.raw)
+            cut(session.driver)
         case "kill":
             os.kill(os.getpid(), _SIGKILL)
         case "interrupt":

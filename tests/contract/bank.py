@@ -14,14 +14,17 @@ import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 import pymysql
 import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 import duly
+from tests.contract.asynchronous import AioApp, Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,6 +200,25 @@ class Bank:
         self._open.callback(app.close)
         return app
 
+    def aio_app(self, database: Any = None, **options: Any) -> Any:
+        """A `duly.aio.App` on this ledger with the face of a `duly.App`, closed with the bank."""
+        app = AioApp(self.loop, database or async_url(self.url), **options)
+        self._open.callback(app.close)
+        return app
+
+    def aio_engine(self, **options: Any) -> AsyncEngine:
+        """An AsyncEngine of the user's own, disposed of with the bank."""
+        engine, loop = create_async_engine(async_url(self.url), **options), self.loop
+        self._open.callback(lambda: loop.result(engine.dispose()))
+        return engine
+
+    @cached_property
+    def loop(self) -> Loop:
+        """An event loop of this test's own."""
+        loop = Loop()
+        self._open.callback(loop.close)
+        return loop
+
     def define(
         self, app: duly.App, handler: Callable[[duly.Run], Any] | None = None, **options: Any
     ) -> duly.App:
@@ -248,6 +270,13 @@ class Bank:
         status = self.run("SHOW ENGINE INNODB STATUS")[0][2]
         waiting = re.findall(r"\nLOCK WAIT .*\nMariaDB thread id (\d+)", status)
         return bool({int(each) for each in waiting} & {each for (each,) in ours})
+
+
+def async_url(url: str) -> str:
+    """The URL of the same database through the asynchronous driver."""
+    for name, driver in {"sqlite:": "sqlite+aiosqlite:", "+pymysql:": "+asyncmy:"}.items():
+        url = url.replace(name, driver, 1)
+    return url
 
 
 def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 20) -> None:

@@ -178,6 +178,14 @@ def _app_explicit_begin(bank: Bank) -> Door:
     return AppDoor(bank, bank.app(explicit_begin(bank.engine())))
 
 
+def _aio(**options: Any) -> Callable[[Bank], Door]:
+    return lambda bank: AppDoor(bank, bank.aio_app(bank.aio_engine(**options)))
+
+
+def _aio_on_url(bank: Bank) -> Door:
+    return AppDoor(bank, bank.aio_app())
+
+
 # -------------------------------------------------------------------- the caller's transaction
 
 
@@ -313,6 +321,10 @@ WAYS = (
     Way("app-one-connection-engine", _app(pool_size=1, max_overflow=0), own=True),
     Way("app-session", lambda bank: SessionDoor(bank, bank.app(bank.engine())), own=True),
     Way("once-block", lambda bank: BlockDoor(bank, bank.app(bank.engine())), own=True),
+    Way("aio-app-url", _aio_on_url, own=True),
+    Way("aio-app-engine", _aio(), own=True),
+    Way("aio-app-autocommit-engine", _aio(isolation_level="AUTOCOMMIT"), own=True),
+    Way("aio-app-nullpool-engine", _aio(poolclass=NullPool), own=True),
     Way("claim-driver", _driver, own=False),
     Way("claim-driver-begin", _driver_begin, own=False),
     Way("claim-sqlalchemy-connection", _sqlalchemy_connection, own=False),

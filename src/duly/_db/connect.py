@@ -50,11 +50,23 @@ _DRIVERS = {
     "mysql": "mysql+pymysql",
     "sqlite": "sqlite",
 }
+_AWAITED = {
+    **_DRIVERS,
+    "mariadb": "mariadb+asyncmy",
+    "mysql": "mysql+asyncmy",
+    "sqlite": "sqlite+aiosqlite",
+}
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mariadb"}
+_ASYNC_EXTRAS = {"psycopg": "postgresql", "asyncmy": "asyncmy", "aiosqlite": "aiosqlite"}
 _OF_THE_TRANSACTION = {"isolation_level", "postgresql_readonly", "postgresql_deferrable"}
 CONNECT_S = 10
 """How long connecting to a server, or its first answer, may take, in seconds."""
 _SERVED = {"sqlite": ("pysqlite",), "postgresql": ("psycopg",), "mariadb": ("pymysql",)}
+_SERVED_ASYNC = {
+    "sqlite": ("aiosqlite",),
+    "postgresql": ("psycopg", "psycopg_async"),
+    "mariadb": ("asyncmy",),
+}
 
 
 class Database:
@@ -67,11 +79,18 @@ class Database:
         path: The SQLite file, absolute; None for a server.
         where: Its name for people, without secrets.
         ours: The engine was made here, so its connections may be set up for duly.
+        is_async: Its driver is one of an event loop's: it may be used only `waiting.in_loop`.
     """
 
     def __init__(
-        self, database: str | URL | Engine, *, schema: str | None = None, untested: bool = False
+        self,
+        database: str | URL | Engine,
+        *,
+        schema: str | None = None,
+        untested: bool = False,
+        is_async: bool = False,
     ) -> None:
+        self.is_async = is_async
         if isinstance(database, Engine):
             self.engine, self.ours = database, False
             url = database.url
@@ -86,13 +105,13 @@ class Database:
                     " inside duly's transaction: give it to create_engine() itself"
                 )
         elif isinstance(database, str | URL):
-            url = read_url(database)
-            self.engine, self.ours = _make_engine(url), True
+            url = read_url(database, is_async=is_async)
+            self.engine, self.ours = _make_engine(url, is_async=is_async), True
         else:
             raise UsageError(
                 f"a database is a URL or a SQLAlchemy Engine, not {type(database).__name__}"
             )
-        self.dialect = _dialect_of(self.engine)
+        self.dialect = _dialect_of(self.engine, is_async=is_async)
         _check_schema(self.dialect, schema)
         self.explicit_schema = schema
         self.schema = schema
@@ -300,7 +319,7 @@ def _secrets(url: URL) -> tuple[str, ...]:
     return tuple(secret for secret in hidden if secret)
 
 
-def read_url(text: str | URL) -> URL:
+def read_url(text: str | URL, *, is_async: bool = False) -> URL:
     """The URL with the driver that duly uses filled in.
 
     Raises:
@@ -314,8 +333,9 @@ def read_url(text: str | URL) -> URL:
             " postgresql://user@host/database or mariadb://user@host/database"
         ) from error
     name = url.drivername
-    if name in _DRIVERS:
-        return url.set(drivername=_DRIVERS[name])
+    drivers = _AWAITED if is_async else _DRIVERS
+    if name in drivers:
+        return url.set(drivername=drivers[name])
     backend = name.split("+")[0]
     if backend not in _DRIVERS:
         raise UnsupportedDatabase(
@@ -326,43 +346,54 @@ def read_url(text: str | URL) -> URL:
     return url
 
 
-def _dialect_of(engine: Engine) -> Dialect:
+def _dialect_of(engine: Engine, *, is_async: bool) -> Dialect:
     name = engine.dialect.name
     ours = MARIADB.name if name == "mysql" else name
     if ours not in DIALECTS:
         raise UnsupportedDatabase(
             f"duly does not know the database {name!r}: it serves SQLite, PostgreSQL and MariaDB"
         )
-    driver = engine.dialect.driver
-    if driver not in _SERVED[ours]:
+    driver, served = engine.dialect.driver, _SERVED_ASYNC if is_async else _SERVED
+    if engine.dialect.is_async and not is_async:
         raise UnsupportedDatabase(
-            f"duly does not serve {name} through the driver {driver!r}: use"
+            f"the driver {driver!r} is one of asyncio's: give it to duly.aio.App, or use"
             f" {' or '.join(_SERVED[ours])}"
+        )
+    if driver not in served[ours]:
+        kind = "asynchronous " if is_async else ""
+        raise UnsupportedDatabase(
+            f"duly does not serve {name} through the {kind}driver {driver!r}: use"
+            f" {' or '.join(served[ours])}"
         )
     return DIALECTS[ours]
 
 
-def _make_engine(url: URL) -> Engine:
+def _make_engine(url: URL, *, is_async: bool) -> Engine:
     # The pool's reset would send a ROLLBACK after every commit of ours, or ask the driver for one;
     # a lease is only given back with no transaction open.
     options: dict[str, Any] = {"pool_reset_on_return": None}
     if url.get_backend_name() == "sqlite":
-        options["creator"] = _sqlite_creator(url)
+        if is_async:
+            options["async_creator"] = _aiosqlite_creator(url)
+        else:
+            options["creator"] = _sqlite_creator(url)
     elif url.get_backend_name() != POSTGRESQL.name:
         # Its default lets a handler's statement wait 50 s for a row. The answer to the first
         # packet is bounded as the connecting is; afterwards a statement may take its time.
         bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
-        mine = {"init_command": bound, "read_timeout": CONNECT_S}
+        mine: dict[str, Any] = {"init_command": bound}
+        # asyncmy has no bound on reading, and the watchdog bounds the first answer too.
+        mine |= {"connect_timeout": CONNECT_S} if is_async else {"read_timeout": CONNECT_S}
         options["connect_args"] = {k: v for k, v in mine.items() if k not in url.query}
     elif "connect_timeout" not in url.query:
         options["connect_args"] = {"connect_timeout": CONNECT_S}
     try:
-        engine = sqlalchemy.create_engine(url, **options)
+        engine = _created(url, options, is_async=is_async)
         if "read_timeout" in options.get("connect_args", {}):
             event.listen(engine, "connect", _unbound_reads)
         return engine
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name or "")
+        extra = (_ASYNC_EXTRAS if is_async else _EXTRAS).get(error.name or "")
         if extra is None:
             raise UnsupportedDatabase(
                 f"the driver of {url.drivername} is not installed ({error.name}), and duly does"
@@ -371,8 +402,22 @@ def _make_engine(url: URL) -> Engine:
         raise MissingExtra(
             f"the driver {error.name} is not installed: pip install 'duly[{extra}]'", extra=extra
         ) from error
+    except sqlalchemy.exc.InvalidRequestError as error:  # the driver is not one of a loop's
+        name = MARIADB.name if url.get_backend_name() == "mysql" else url.get_backend_name()
+        raise UnsupportedDatabase(
+            f"the driver of {url.drivername} would block the event loop: name"
+            f" {' or '.join(_SERVED_ASYNC[name])}, or drop the driver from the URL"
+        ) from error
     except sqlalchemy.exc.NoSuchModuleError as error:
         raise UnsupportedDatabase(f"no such driver: {url.drivername}") from error
+
+
+def _created(url: URL, options: dict[str, Any], *, is_async: bool) -> Engine:
+    if not is_async:
+        return sqlalchemy.create_engine(url, **options)
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    return create_async_engine(url, **options).sync_engine
 
 
 def _unbound_reads(raw: Any, _record: Any) -> None:
@@ -384,6 +429,32 @@ class SqliteConnection(sqlite3.Connection):
 
 
 def _sqlite_creator(url: URL) -> Any:
+    address, options = _sqlite_options(url)
+
+    def connect() -> sqlite3.Connection:
+        raw: sqlite3.Connection = sqlite3.connect(address, **options)
+        raw.execute("PRAGMA synchronous = FULL")
+        return raw
+
+    return connect
+
+
+def _aiosqlite_creator(url: URL) -> Any:
+    address, options = _sqlite_options(url)
+
+    async def connect() -> Any:
+        import aiosqlite
+
+        raw: Any = aiosqlite.connect(address, **options)
+        raw._thread.daemon = True  # noqa: SLF001 - as SQLAlchemy does: it must not keep the process
+        await raw
+        await raw.execute("PRAGMA synchronous = FULL")
+        return raw
+
+    return connect
+
+
+def _sqlite_options(url: URL) -> tuple[str, dict[str, Any]]:
     path = _sqlite_path(url)
     _names, options = url.get_dialect()().create_connect_args(url)
     options = {
@@ -394,14 +465,8 @@ def _sqlite_creator(url: URL) -> Any:
         "uri": True,
         "factory": SqliteConnection,
     }
-
-    def connect() -> sqlite3.Connection:
-        # mode=rw: opening must not make an empty file where a path is wrong.
-        raw: sqlite3.Connection = sqlite3.connect(f"file:{quote(path)}?mode=rw", **options)
-        raw.execute("PRAGMA synchronous = FULL")
-        return raw
-
-    return connect
+    # mode=rw: opening must not make an empty file where a path is wrong.
+    return f"file:{quote(path)}?mode=rw", options
 
 
 def _sqlite_path(url: URL) -> str:

@@ -168,7 +168,7 @@ SQLITE = Dialect(
     },
     code_of=_sqlite_code,
     ends_transaction=r"COMMIT|END|ROLLBACK(?!\s+(TRANSACTION\s+)?TO\b)|BEGIN",
-    modules=("sqlite3",),
+    modules=("sqlite3", "aiosqlite"),
 )
 
 POSTGRESQL = Dialect(
@@ -242,7 +242,7 @@ MARIADB = Dialect(
         r"|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY|\s+PREPARE)"
     ),
     quote="`",
-    modules=("pymysql",),
+    modules=("pymysql", "asyncmy"),
 )
 
 DIALECTS: dict[str, Dialect] = {d.name: d for d in (SQLITE, POSTGRESQL, MARIADB)}

@@ -16,6 +16,7 @@ from duly._core.protocol import attempt
 from duly._core.states import Outcome
 from duly._sync.deadline import Calls
 from duly._sync.evidence import Evidence
+from duly._sync.manner import SYNCHRONOUS, Manner
 from duly._sync.markers import Markers
 from duly._sync.process import host_name, user_name
 from duly._sync.refusals import NoSlot, Result, loaded, refusal
@@ -46,7 +47,12 @@ class Attempts:
     """
 
     def __init__(
-        self, database: Database, *, evidence_after_s: float, started_by: str | None
+        self,
+        database: Database,
+        *,
+        evidence_after_s: float,
+        started_by: str | None,
+        manner: Manner = SYNCHRONOUS,
     ) -> None:
         self.started_by = started_by or f"python:{user_name()}@{host_name()}"
         self.evidence = Evidence(database)
@@ -54,6 +60,7 @@ class Attempts:
         self.calls = Calls()
         self.probe: Probe | None = None
         self._database = database
+        self._manner = manner
         self._lending = lending_engine(database.engine)
         watch_errors(database.engine)
         atexit.register(_close, weakref.ref(self.markers))
@@ -85,6 +92,7 @@ class Attempts:
             self.started_by,
             job.policies.retry.on,
             job.policies.timeout,
+            run_class=self._manner.run,
         )
         shell = self.shell(work, wait_s=wait_s)
         # A command brings a protocol of its own: its work is outside the transaction.
@@ -103,6 +111,7 @@ class Attempts:
             evidence=self.evidence,
             markers=self.markers,
             calls=self.calls,
+            manner=self._manner,
             probe=self.probe,
         )
 

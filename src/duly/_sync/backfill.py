@@ -17,6 +17,7 @@ from duly._core.instants import format_instant, from_us, to_us
 from duly._core.occurrence import Occurrence
 from duly._core.resolve import Nominal
 from duly._core.timing import due_time
+from duly._db.waiting import pause
 from duly._sync import partitioning
 from duly._sync.claim import looks_old
 from duly._sync.crew import in_threads
@@ -276,7 +277,7 @@ class Backfill:
                         f" ({slots}) are running elsewhere, for {WAIT_S:.0f} s; try again",
                         key=occurrence.key,
                     ) from None
-                time.sleep(PAUSE_S)
+                pause(PAUSE_S)
             except Exception as error:
                 return Backfilled(occurrence.key, self._word(error), error)
             else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from duly._db.connect import Database
 from duly._sync.attempts import Attempts
 from duly._sync.claim import seconds
+from duly._sync.manner import SYNCHRONOUS
 from duly._sync.readiness import Readiness
 from duly._sync.registry import Registry
 from duly._sync.starting import Starting
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
 
     from duly._core.job import Job
+    from duly._sync.manner import Manner
     from duly._sync.shell import Probe
 
 
@@ -36,14 +38,20 @@ class AppBase:
         evidence_after: timedelta | float = 0.25,
         started_by: str | None = None,
         name: str = "",
+        manner: Manner = SYNCHRONOUS,
     ) -> None:
         if not isinstance(database, Database):
-            database = Database(database, schema=schema, untested=allow_untested)
+            database = Database(
+                database, schema=schema, untested=allow_untested, is_async=manner.is_async
+            )
         self.database = database
         self.jobs: dict[str, Job] = {}
         self.name = name
         self._attempts = Attempts(
-            self.database, evidence_after_s=seconds(evidence_after), started_by=started_by
+            self.database,
+            evidence_after_s=seconds(evidence_after),
+            started_by=started_by,
+            manner=manner,
         )
         self._registry = Registry(
             self.database, self.jobs, app=name, writer=self._attempts.started_by

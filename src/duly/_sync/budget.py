@@ -7,9 +7,9 @@ bound, and never count the handler's own time against it.
 from __future__ import annotations
 
 import random
-import time
 
 from duly._core import ops
+from duly._db.waiting import pause
 
 SETTLE_S = 10.0
 """How long the fate of an unknown commit, or a torn row, is sought."""
@@ -66,5 +66,5 @@ class Budget:
         if left <= 0:
             return False
         delay = min(BACKOFF_S * 2 ** min(op.tries, 10), BACKOFF_MAX_S)
-        time.sleep(min(delay * random.uniform(0.5, 1.0), left))
+        pause(min(delay * random.uniform(0.5, 1.0), left))
         return True

@@ -20,9 +20,10 @@ from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
 from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
-from duly._db.sessions.choose import comes_from, is_djangos, make_session
+from duly._db.sessions.choose import comes_from, is_asynchronous, is_djangos, make_session
 from duly._db.tables import require_current
 from duly._db.translate import first_line, public_error
+from duly._db.waiting import in_loop
 from duly._sync.process import host_name, new_attempt_id, user_name
 from duly._sync.refusals import loaded, refusal
 from duly.errors import (
@@ -47,7 +48,7 @@ _checked_files: set[tuple[int, int, int]] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Found:
     """What a claim found.
 
     Attributes:
@@ -65,6 +66,24 @@ class Claim:
     value: Any = None
     _session: Session = field(repr=False, kw_only=True)
     _occurrence: Occurrence = field(repr=False, kw_only=True)
+
+    def _confirm(self) -> None:
+        params = {
+            **key_params(self._occurrence),
+            "attempt_id": self._session.encode_id(self.attempt_id),
+        }
+        if not self._session.run("confirm", params):
+            raise TransactionEnded(
+                f"{self.key}: the claim is not in this transaction any more (a savepoint was rolled"
+                " back, or the transaction ended): roll back and try the whole again",
+                key=self.key,
+            )
+
+
+class Claim(Found):
+    """What a claim found; see `Found` for its attributes."""
+
+    __slots__ = ()
 
     def confirm(self) -> None:
         """Prove, just before the commit, that the claim is still in the transaction.
@@ -132,6 +151,7 @@ def claim(
         PayloadInvalid, KeyInvalid: Refused before any statement.
     """
     occurrence = ordinary(occurrence)
+    connection = _synchronous(connection)
     lender = getattr(connection, "lender", None)
     if lender is not None and getattr(lender, "key", None) == occurrence.key:
         raise UsageError(
@@ -285,6 +305,11 @@ def open_session(connection: Any, schema: str | None) -> Session:
         wrapper = wrapper_of(connection)
         return _with_ledger(partial(django_session, wrapper), schema)
     raw = _driver_connection(connection)
+    if is_asynchronous(raw) and not in_loop():
+        raise UsageError(
+            f"duly.claim cannot wait for a connection of type {type(raw).__module__}."
+            f"{type(raw).__qualname__}: write `await duly.aio.claim(…)`"
+        )
     kind: Any = type(raw)
     return _with_ledger(partial(make_session, _dialect(kind), raw), schema)
 
@@ -294,11 +319,22 @@ def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> S
     if session.dialect is SQLITE:
         _check_file(session)
         return session
-    known = _schemas.setdefault(session.raw, {})
+    known = _schemas.setdefault(session.driver, {})
     if schema not in known:
         session.require_transaction()
         known[schema] = _find_ledger(session, schema)
     return make(known[schema])
+
+
+def _synchronous(connection: Any) -> Any:
+    """What SQLAlchemy's AsyncConnection or AsyncSession stands for."""
+    kind: Any = type(connection)
+    if not comes_from("sqlalchemy", kind):
+        return connection
+    for name in ("sync_connection", "sync_session"):
+        if (found := getattr(connection, name, None)) is not None:
+            return found
+    return connection
 
 
 def _driver_connection(connection: Any) -> Any:
@@ -348,11 +384,11 @@ def _refuse_changes(session: Any) -> None:
 @cache
 def _dialect(connection_class: type[Any]) -> Dialect:
     names = {(kind.__module__.split(".")[0], kind.__name__) for kind in connection_class.__mro__}
-    if ("sqlite3", "Connection") in names:
+    if names & {("sqlite3", "Connection"), ("aiosqlite", "Connection")}:
         return SQLITE
-    if ("psycopg", "Connection") in names:
+    if names & {("psycopg", "Connection"), ("psycopg", "AsyncConnection")}:
         return POSTGRESQL
-    if ("pymysql", "Connection") in names:
+    if names & {("pymysql", "Connection"), ("asyncmy", "Connection")}:
         return MARIADB
     raise UsageError(
         "duly.claim does not know connections of type"
@@ -366,7 +402,7 @@ def _find_ledger(session: Session, schema: str | None) -> str:
 
     dialect = session.dialect
     found = default_schema(session, schema)
-    checked = make_session(dialect, session.raw, found)
+    checked = make_session(dialect, session.driver, found)
     require_current(checked, f"schema {found!r} of this {dialect.title} connection")
     return found
 

@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from duly._db.waiting import begin, in_loop, until
 from duly.errors import HandlerTimeout
 
 if TYPE_CHECKING:
@@ -123,7 +124,14 @@ class Call:
 
     def wait(self, seconds: float) -> bool:
         """Whether the handler has come back, after at most *seconds*."""
+        if in_loop():
+            return until(self._is_over.is_set, seconds)
         return self._is_over.wait(seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the handler has come back."""
+        return self._is_over.is_set()
 
     def _close(self) -> None:
         """The handler is back: from here on nobody ends it, and late is late."""
@@ -163,7 +171,8 @@ class Call:
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
         """Let the main thread's system calls and loops be interrupted; other threads' cannot."""
-        if threading.current_thread() is not threading.main_thread():
+        # The tasks of a loop share the signal, and would give it back in any order.
+        if in_loop() or threading.current_thread() is not threading.main_thread():
             yield
             return
         previous: Any = signal.getsignal(signal.SIGALRM)
@@ -248,14 +257,10 @@ class Calls:
         self._none_begin = why
         calls = list(self._calls)
         # Side by side: each may wait for a server that does not answer.
-        threads = [
-            threading.Thread(target=_end, args=[call, why, within_s], daemon=True) for call in calls
-        ]
-        for thread in threads:
-            thread.start()
-        until = time.monotonic() + within_s + RECORD_S
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
+        strands = [begin(_end, call, why, within_s, name="duly-end") for call in calls]
+        latest = time.monotonic() + within_s + RECORD_S
+        for strand in strands:
+            strand.join(max(0.0, latest - time.monotonic()))
         return [call for call in calls if call.ended_by is why]
 
 

@@ -13,6 +13,7 @@ from duly._core import ops
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
+from duly._db.waiting import pause
 from duly._sync import nesting
 from duly.errors import Busy, UsageError
 
@@ -78,7 +79,7 @@ def decided(
                         " else works on it, and nothing was decided; try again",
                         key=about,
                     ) from error
-        time.sleep(PAUSE_S)
+        pause(PAUSE_S)
 
 
 def _required(text: object, name: str, most: int) -> str:

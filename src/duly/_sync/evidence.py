@@ -14,6 +14,7 @@ from duly._db.dialects import SQLITE, ErrorKind
 from duly._db.sessions.base import Session, key_params
 from duly._db.sessions.choose import make_session
 from duly._db.side_files import ATTEMPTS, DUPLICATES, Line, SideFiles
+from duly._db.waiting import OwnLoop
 from duly._sync.markers import Marker, MarkerStore
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class Evidence:
 
     def store(self) -> MarkerStore:
         """Where markers of this database go."""
-        return _SideStore(self) if self._database.dialect is SQLITE else _RowStore(self._database)
+        if self._database.dialect is SQLITE:
+            return _SideStore(self)
+        rows = _RowStore(self._database)
+        return _LoopStore(rows) if self._database.is_async else rows
 
     def count_duplicate(self, session: Session, occurrence: Occurrence, started_by: str) -> None:
         """Count a refused start, without a sync where the database allows.
@@ -190,10 +194,29 @@ class _RowStore:
 
     def _open(self) -> Session:
         if self._session is None:
-            fairy = self._database.engine.raw_connection()
+            # Of a pool that ends here: an event loop's connections are those of its own pool.
+            fairy = self._database.engine.pool.recreate().connect()
             raw = fairy.driver_connection
-            fairy.detach()  # it is the markers' own now; the pool makes another
+            fairy.detach()
             session = make_session(self._database.dialect, raw, self._database.schema)
             session.serve_markers()
             self._session, self._fairy = session, fairy
         return self._session
+
+
+class _LoopStore:
+    """The same for a driver of an event loop's: in a loop of the markers' thread."""
+
+    def __init__(self, rows: _RowStore) -> None:
+        self._rows = rows
+        self._loop = OwnLoop()
+
+    def add(self, marker: Marker) -> None:
+        self._loop.do(lambda: self._rows.add(marker))
+
+    def remove(self, attempt_id: UUID) -> None:
+        self._loop.do(lambda: self._rows.remove(attempt_id))
+
+    def close(self) -> None:
+        self._loop.do(self._rows.close)
+        self._loop.close()

@@ -14,7 +14,6 @@ from duly._core.covers import Covers
 from duly._core.payload import result_json
 from duly._core.states import ErrorOrigin
 from duly._db.dialects import ErrorKind
-from duly._db.sessions.cancelling import cancel
 from duly._sync import nesting
 from duly._sync.deadline import Call, lost
 from duly._sync.run import Lender, Run
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from duly._db.connect import Database, Lease
     from duly._sync.deadline import Calls
-    from duly._sync.signals import HeldSignals
+    from duly._sync.manner import Held
     from duly._sync.work import Work
 
 
@@ -58,10 +57,12 @@ class Handling:
         lease: Lease,
         work: Work,
         covered: Sequence[int],
+        held: Held,
     ) -> None:
         self._database = database
         self._session = lease.session
         self._work = work
+        self._held = held
         self._pid = os.getpid()
         self._lender = Lender(
             lending,
@@ -95,6 +96,7 @@ class Handling:
         """
         timeout = self._work.timeout
         call = Call(self._lender.key, timeout=timeout, cancel=self._stop, record=record)
+        self._stop_work = self._held.stopper(self._session, self._database, lambda: call.is_over)
         try:
             with nesting.inside(self._database.path), calls.under_way(call):
                 call.made(self._made)
@@ -102,7 +104,7 @@ class Handling:
             return lost(call, self._raised(error))
         return self._returned()
 
-    def block(self, signals: HeldSignals) -> Generator[Run, None, BaseException | None]:
+    def block(self, signals: Held) -> Generator[Run, None, BaseException | None]:
         """Yield the run to the block of a `with`; the error that ended the block, if one did."""
         try:
             signals.open()
@@ -139,7 +141,7 @@ class Handling:
 
     def _stop(self) -> None:
         self._lender.take_back()  # no further statement of the handler's
-        cancel(self._session, self._database.engine)
+        self._stop_work()
 
     def _refuse_child(self) -> None:
         """The connection is the parent's: a statement of a child's could commit its work."""

@@ -16,6 +16,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from duly._db.waiting import joined
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -98,7 +100,7 @@ class Markers:
             thread, self._thread = self._thread, None
             self._condition.notify()
         if thread is not None:
-            thread.join(wait_s)
+            joined(thread, wait_s)
 
     def _notice_fork(self) -> None:
         """In a child the thread is gone, and its lock may be held for ever."""

@@ -1,4 +1,4 @@
-"""Which SQLite files this thread's handlers are inside of.
+"""Which SQLite files this thread's, or this task's, handlers are inside of.
 
 SQLite has one writer: a second transaction on the file, begun from inside a handler, could
 only wait for itself. It never touches a database.
@@ -6,8 +6,9 @@ only wait for itself. It never touches a database.
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duly.errors import UsageError
@@ -15,18 +16,26 @@ from duly.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_local = threading.local()
+
+@dataclass(slots=True, eq=False)
+class _Handler:
+    path: str | None
+
+
+# A thread begins with none; a task with those of the task that began it.
+_inside: ContextVar[tuple[_Handler, ...]] = ContextVar("duly_inside", default=())
 
 
 @contextmanager
 def inside(path: str | None) -> Iterator[None]:
     """While a handler runs on the file at *path*; None for a server."""
-    files = _files()
-    files.append(path)
+    handler = _Handler(path)
+    token = _inside.set((*_inside.get(), handler))
     try:
         yield
     finally:
-        files.pop()
+        handler.path = None  # a task that it began may go on, and is inside of nothing now
+        _inside.reset(token)
 
 
 def refuse(path: str | None) -> None:
@@ -35,15 +44,8 @@ def refuse(path: str | None) -> None:
     Raises:
         UsageError: At once, instead of after all of `wait`.
     """
-    if path is not None and path in _files():
+    if path is not None and any(path == handler.path for handler in _inside.get()):
         raise UsageError(
             f"a transaction on {path} was asked for from inside a handler on the same file, and"
             " SQLite has one writer: do it after the handler returned"
         )
-
-
-def _files() -> list[str | None]:
-    if not hasattr(_local, "files"):
-        _local.files = []
-    files: list[str | None] = _local.files
-    return files

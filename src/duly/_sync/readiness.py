@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from duly._db.checks import check_ledger, check_server
+from duly._db.waiting import taken
 from duly.errors import SchemaMissing
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Readiness:
         """
         if self._ready.is_set():
             return
-        with self._looking:
+        with taken(self._looking):
             if self._ready.is_set():
                 return
             database = self._database

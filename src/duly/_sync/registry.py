@@ -23,6 +23,7 @@ from duly._core.zone_record import RecordedZone
 from duly._db import expectation
 from duly._db.dialects import ErrorKind
 from duly._db.translate import public_error
+from duly._db.waiting import taken
 from duly.errors import Busy, DulyError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Registry:
             DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
         """
         definition = self.definition(job)
-        with self._locked():
+        with taken(self._locked()):
             held = None if fresh else self._held(job, definition)
             if held is not None:
                 return held
@@ -127,7 +128,7 @@ class Registry:
         Raises:
             DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
         """
-        with self._locked():
+        with taken(self._locked()):
             held = self._held(job, self.definition(job))
         if held is not None:
             return held

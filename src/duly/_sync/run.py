@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="OrmSession")
 
 
-class Run:
-    """One attempt at one occurrence, inside its transaction.
+class Attempted:
+    """One attempt at one occurrence: what is the same whoever holds the connection.
 
     Attributes:
         occurrence: What is being done.
@@ -113,6 +113,10 @@ class Run:
     def covers(self) -> Sequence[Occurrence]:
         """The occurrences that this run settles, oldest first; with `reconcile`, many."""
         return self._covers
+
+
+class Run(Attempted):
+    """One attempt at one occurrence, inside its transaction."""
 
     @property
     def connection(self) -> Connection:

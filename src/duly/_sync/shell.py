@@ -24,7 +24,6 @@ from duly._db.watchdog import watchdog
 from duly._sync import nesting
 from duly._sync.budget import SETTLE_S, Budget
 from duly._sync.handling import Handling, run_without_transaction
-from duly._sync.signals import HeldSignals
 from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from duly._sync.commanding import Commanding
     from duly._sync.deadline import Calls
     from duly._sync.evidence import Evidence
+    from duly._sync.manner import Manner
     from duly._sync.markers import Marker, Markers
     from duly._sync.run import Run
 
@@ -64,6 +64,7 @@ class Shell:
         evidence: Evidence,
         markers: Markers,
         calls: Calls,
+        manner: Manner,
         probe: Probe | None = None,
     ) -> None:
         self._database = database
@@ -74,7 +75,7 @@ class Shell:
         self._markers = markers
         self._calls = calls
         self._probe = probe
-        self._signals = HeldSignals()
+        self._held = manner.held()
         self._pid = os.getpid()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
@@ -105,7 +106,7 @@ class Shell:
                 return asked
             try:
                 handling = self._perform(asked, self._handling)
-                ended = yield from handling.block(self._signals)
+                ended = yield from handling.block(self._held)
                 reply = self._perform(asked, partial(handling.taken_back, ended))
                 self.value = handling.value
             except ops.Fault as fault:
@@ -116,7 +117,7 @@ class Shell:
     def under_way(self, protocol: ops.Ops) -> Iterator[None]:
         """Around all ops of *protocol*: signals wait, and nothing is left open at the end."""
         nesting.refuse(self._database.path)
-        with self._signals:
+        with self._held:
             try:
                 yield
             except ops.Refused as refused:
@@ -171,10 +172,10 @@ class Shell:
             if type(op) not in _INTERRUPTIBLE:
                 return self._do(op)
             try:
-                self._signals.open()
+                self._held.open()
                 return self._do(op, part)
             finally:
-                self._signals.close()
+                self._held.close()
         except ops.Fault:
             raise
         except BaseException as error:
@@ -274,7 +275,9 @@ class Shell:
     def _handling(self) -> Handling:
         assert self._lease is not None
         self._markers.started(self._account.marker())
-        return Handling(self._database, self._lending, self._lease, self._work, self._covered)
+        return Handling(
+            self._database, self._lending, self._lease, self._work, self._covered, self._held
+        )
 
     def _call_handler(self) -> ops.Returned | ops.Raised:
         session, handling = self.session, self._handling()
@@ -369,7 +372,7 @@ class Shell:
             answered = kind not in {None, ErrorKind.LOST} and code_text(dialect, error) is not None
             return ops.Refused(error) if answered else ops.Unknown(error)
         if not isinstance(error, Exception):
-            if not isinstance(op, ops.Backoff):
+            if not isinstance(op, ops.Backoff) and not self._keeps_its_place():
                 # The driver may be in the middle of an answer; do not talk over it.
                 self._discard()
             return ops.Interrupted(error)
@@ -381,6 +384,9 @@ class Shell:
         if isinstance(op, ops.Record | ops.CountDuplicate):
             log.warning("evidence_not_kept", extra={"error": str(error)})
         return ops.Refused(error)
+
+    def _keeps_its_place(self) -> bool:
+        return self._lease is not None and self._lease.session.keeps_its_place
 
     # The way out
 

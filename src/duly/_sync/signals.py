@@ -13,8 +13,14 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
+from duly._db.sessions.cancelling import cancel
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, TracebackType
+
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
 
 _HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name))
 # Without the look-up of an enum's member for each handler, which takes longer than the call.
@@ -64,6 +70,12 @@ class HeldSignals:
     def close(self) -> None:
         """From now on signals are held."""
         self._open = False
+
+    def stopper(
+        self, session: Session, database: Database, is_over: Callable[[], bool]
+    ) -> Callable[[], None]:
+        """What ends, from another thread, the statement that the handler has under way."""
+        return lambda: cancel(session, database.engine)
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if self._open or self._pending is not None:

@@ -52,7 +52,8 @@ class Session(ABC):
     """One driver connection, at duly's service.
 
     Attributes:
-        raw: The driver's connection.
+        raw: The driver's connection, as the statements here speak to it.
+        driver: The driver's connection itself; for an asynchronous driver not the same.
         schema: The ledger's schema; every statement is qualified by it.
         line: Where transactions of duly's own on a SQLite file wait for their turn.
         contention: The error by which the server took the whole transaction away while the
@@ -60,9 +61,11 @@ class Session(ABC):
     """
 
     dialect: ClassVar[Dialect]
+    keeps_its_place: ClassVar[bool] = False
+    """An interruption leaves the connection between two answers, so that it can be used."""
 
     def __init__(self, raw: Any, schema: str | None) -> None:
-        self.raw = raw
+        self.raw = self.driver = raw
         self.schema = schema
         self.line: WriteQueue | None = None
         self.queries = queries(self.dialect, schema)

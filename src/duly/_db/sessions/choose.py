@@ -18,12 +18,26 @@ if TYPE_CHECKING:
 
 def make_session(dialect: Dialect, raw: Any, schema: str | None) -> Session:
     """A session on a driver's connection."""
-    return session_class(dialect)(raw, schema)
+    return session_class(dialect, is_async=is_asynchronous(raw))(raw, schema)
 
 
-def session_class(dialect: Dialect) -> Callable[[Any, str | None], Session]:
+def session_class(
+    dialect: Dialect, *, is_async: bool = False
+) -> Callable[[Any, str | None], Session]:
     """The session class for a database's driver, imported only now."""
     match dialect.name:
+        case "sqlite" if is_async:
+            from duly._db.sessions.aiosqlite_driver import AiosqliteSession
+
+            return AiosqliteSession
+        case "postgresql" if is_async:
+            from duly._db.sessions.psycopg_async import AsyncPsycopgSession
+
+            return AsyncPsycopgSession
+        case "mariadb" if is_async:
+            from duly._db.sessions.asyncmy_driver import AsyncmySession
+
+            return AsyncmySession
         case "sqlite":
             from duly._db.sessions.sqlite_driver import SqliteSession
 
@@ -48,3 +62,18 @@ def is_djangos(connection: Any) -> bool:
 def comes_from(package: str, class_: type) -> bool:
     """Whether *class_*, or one that it is made from, is of that package."""
     return any(kind.__module__.partition(".")[0] == package for kind in class_.__mro__)
+
+
+def is_asynchronous(raw: Any) -> bool:
+    """Whether a driver's connection is one of an event loop's."""
+    return any(
+        (kind.__module__.partition(".")[0], kind.__name__) in _ASYNCHRONOUS
+        for kind in type(raw).__mro__
+    )
+
+
+_ASYNCHRONOUS = {
+    ("aiosqlite", "Connection"),
+    ("psycopg", "AsyncConnection"),
+    ("asyncmy", "Connection"),
+}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _OPEN = TransactionStatus.INTRANS
-_ENDS = ("commit", "rollback", "close")
+ENDS = ("commit", "rollback", "close")
 
 
 class PsycopgSession(Session):
@@ -84,22 +84,26 @@ class PsycopgSession(Session):
         return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
 
     def arm(self) -> None:
-        refuse_ends(self.raw, _ENDS)
+        refuse_ends(self.raw, ENDS)
         driver: Any = self.raw
         driver.wait = self._wait
 
     def _wait(self, generator: Any, *args: Any, **named: Any) -> Any:
-        """What every statement of a handler passes: none runs once our transaction ended."""
+        """What every statement of a handler passes."""
+        self._refuse_ended(generator)
+        return type(self.raw).wait(self.raw, generator, *args, **named)
+
+    def _refuse_ended(self, generator: Any) -> None:
+        """None of a handler's statements runs once our transaction ended."""
         if self.raw.info.transaction_status is TransactionStatus.IDLE:
             generator.close()
             raise UsageError(
                 "duly's transaction has ended (by a COMMIT or ROLLBACK of the handler's own), so"
                 " nothing more may run in it: leave that out, duly commits when the handler returns"
             )
-        return type(self.raw).wait(self.raw, generator, *args, **named)
 
     def disarm(self) -> None:
-        allow_ends(self.raw, (*_ENDS, "wait"))
+        allow_ends(self.raw, (*ENDS, "wait"))
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
@@ -130,7 +134,8 @@ class PsycopgSession(Session):
         if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
             return False
         # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.
-        return self._cursor.execute("COMMIT", prepare=False).statusmessage == "COMMIT"
+        said = self._cursor.execute("COMMIT", prepare=False).statusmessage
+        return bool(said == "COMMIT")
 
     def rollback(self) -> None:
         self.raw.rollback()

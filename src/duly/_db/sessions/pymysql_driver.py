@@ -9,10 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pymysql
-
-# Not pymysql.err.MySQLError: install_as_MySQLdb(), by which Django takes PyMySQL, lets that
-# name another copy of the module.
-from pymysql import IntegrityError, MySQLError
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 _NO_SAVEPOINT = 1305
 _DEADLOCK = 1213
 _LOCK_WAIT = 1205
-_ENDS = ("commit", "rollback", "close", "begin", "autocommit", "select_db", "ping")
+ENDS = ("commit", "rollback", "close", "begin", "autocommit", "select_db", "ping")
 
 
 class PyMysqlSession(Session):
@@ -46,10 +42,13 @@ class PyMysqlSession(Session):
 
     def __init__(self, raw: pymysql.connections.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
-        # The plain cursor, whatever cursor class the user gave the connection.
-        self._cursor: Any = pymysql.cursors.Cursor(raw)
+        self._cursor = self._new_cursor()
         self._was_autocommit = False
         self._may_be_open = False
+
+    def _new_cursor(self) -> Any:
+        """The plain cursor, whatever cursor class the user gave the connection."""
+        return pymysql.cursors.Cursor(self.raw)
 
     def _execute(self, text: str, params: Params) -> Any:
         self._cursor.execute(text, params)
@@ -73,7 +72,7 @@ class PyMysqlSession(Session):
     def claim(self, params: Params, wait: float) -> Claimed:
         try:
             rows = self.run("claim", {**params, **self.bounds(wait)})
-        except IntegrityError as error:
+        except Exception as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
             return Claimed(False, 0)
@@ -118,7 +117,7 @@ class PyMysqlSession(Session):
     def _insert_torn(self, params: Params) -> int:
         try:
             return self.change("hold_torn", params)
-        except IntegrityError as error:
+        except Exception as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
             return 0
@@ -126,12 +125,21 @@ class PyMysqlSession(Session):
     def arm(self) -> None:
         self._plain("SAVEPOINT duly_sentinel")
         self.contention = None
-        refuse_ends(self.raw, _ENDS)
+        refuse_ends(self.raw, ENDS)
         driver: Any = self.raw
         driver.query = self._query
 
     def _query(self, sql: str | bytes, *args: Any, **named: Any) -> Any:
         """What every statement of a handler passes, its cursors' own ones too."""
+        self._refuse_query(sql)
+        try:
+            return type(self.raw).query(self.raw, sql, *args, **named)
+        except Exception as error:
+            self._note_deadlock(error)
+            raise
+
+    def _refuse_query(self, sql: str | bytes) -> None:
+        """Nothing runs after a deadlock, and nothing that commits implicitly."""
         if self.contention is not None:
             raise UsageError(
                 "MariaDB rolled this transaction back after a deadlock: let that error out, duly"
@@ -144,22 +152,20 @@ class PyMysqlSession(Session):
                 " implicitly) before its completion is recorded: leave it out, duly commits when"
                 " the handler returns"
             )
-        try:
-            return type(self.raw).query(self.raw, sql, *args, **named)
-        except MySQLError as error:
-            if code_text(self.dialect, error) == _DEADLOCK:
-                self.contention = error
-            raise
+
+    def _note_deadlock(self, error: BaseException) -> None:
+        if code_text(self.dialect, error) == _DEADLOCK:
+            self.contention = error
 
     def disarm(self) -> None:
-        allow_ends(self.raw, (*_ENDS, "query"))
+        allow_ends(self.raw, (*ENDS, "query"))
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
         try:
             self._plain("RELEASE SAVEPOINT duly_sentinel")
-        except MySQLError as gone:
-            if gone.args and gone.args[0] == _NO_SAVEPOINT:
+        except Exception as gone:
+            if code_text(self.dialect, gone) == _NO_SAVEPOINT:
                 # A deadlock took the whole transaction, and everything after it was refused.
                 return Transaction.REFUSED if self.contention else Transaction.ENDED
             if error is None:
@@ -222,7 +228,7 @@ class PyMysqlSession(Session):
         except UnsafeStorage:
             self.unclaim(params)
             raise
-        except MySQLError as error:
+        except Exception as error:
             if code_text(self.dialect, error) == _LOCK_WAIT:
                 # Only the statement was rolled back, and the caller may commit the rest.
                 self.change("unclaim_attempt", params)

@@ -47,6 +47,7 @@ class SqliteSession(Session):
         self._denied = self._escaped = False
         self._busy_timeout_ms: int | None = None
         self._files: list[tuple[str, str]] | None = None
+        self.wait_until_s = 0.0
 
     def run(self, name: str, params: Params) -> Sequence[Row]:
         text_factory = self.raw.text_factory
@@ -90,18 +91,18 @@ class SqliteSession(Session):
         if self._busy_timeout_ms is None:
             self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
         self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
-        deadline = time.monotonic() + wait
+        self.wait_until_s = time.monotonic() + wait
         try:
             if self.line is not None:
                 # Always before BEGIN: two that each hold one would wait for each other.
                 self._place = Place(self.line)
                 self._place.enter(wait / 2)
-            self._begin_immediate(deadline)
+            self._begin_immediate()
         except BaseException:
             self._leave_line()
             raise
 
-    def _begin_immediate(self, deadline: float) -> None:
+    def _begin_immediate(self) -> None:
         while True:
             try:
                 # Deferred, a transaction that reads first fails at its first write, whatever
@@ -109,7 +110,8 @@ class SqliteSession(Session):
                 self.raw.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if self.classify(error) is not ErrorKind.CONTENTION or time.monotonic() > deadline:
+                is_over = time.monotonic() > self.wait_until_s
+                if self.classify(error) is not ErrorKind.CONTENTION or is_over:
                     raise
 
     def claim(self, params: Params, wait: float) -> Claimed:

@@ -1,0 +1,1 @@
+"""The synchronous shell, run for the tasks of an event loop."""

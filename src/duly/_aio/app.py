@@ -1,0 +1,191 @@
+"""`duly.aio.App`: `duly.App` for code that awaits.
+
+Every method is the synchronous one, performed for a task; nothing is decided here but that a
+handler of an async App is a coroutine function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial, update_wrapper, wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from duly._aio.run import Run
+from duly._aio.turn import held, performed
+from duly._db.waiting import awaited
+from duly._sync.app import App as SyncApp
+from duly._sync.manner import Manner
+from duly._sync.refusals import Result
+from duly.errors import HandlerInvalid, UsageError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from types import TracebackType
+
+    from sqlalchemy.engine import URL
+
+    from duly._core.job import Job
+    from duly._db.connect import Database
+    from duly._sync.shell import Probe
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+Handler = TypeVar("Handler", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+AWAITED: Final = Manner(held, Run, is_async=True)
+
+
+def _awaits(
+    method: Callable[Concatenate[Any, Given], Value],
+) -> Callable[Concatenate[App, Given], Coroutine[Any, Any, Value]]:
+    """The synchronous *method*, awaited."""
+
+    async def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
+        self._in_this_loop()
+        return await performed(partial(method, self._app, *args, **named))
+
+    update_wrapper(called, method)
+    return called
+
+
+def _defines(
+    method: Callable[Concatenate[Any, Given], Any],
+) -> Callable[Concatenate[App, Given], Callable[[Handler], Handler]]:
+    """`App.job`, for handlers that are coroutine functions."""
+
+    def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Any:
+        define = method(self._app, *args, **named)
+
+        def decorate(handler: Handler) -> Handler:
+            if not iscoroutinefunction(handler):
+                raise HandlerInvalid(
+                    f"job {args[0] if args else named['name']}: a plain function would block the"
+                    " event loop: write the handler as `async def`, or use duly.App"
+                )
+
+            @wraps(handler)
+            def handled(run: Run) -> Any:
+                return awaited(handler(run))
+
+            define(handled)
+            return handler
+
+        return decorate
+
+    update_wrapper(called, method)
+    return called
+
+
+class App:
+    """The jobs of one process and the database that keeps them, for code that awaits.
+
+    Args:
+        database: A URL or a SQLAlchemy AsyncEngine; the business database itself. A URL without
+            a driver chooses psycopg, aiosqlite or asyncmy.
+        schema, allow_untested, evidence_after, started_by, name: As `duly.App`.
+
+    Raises:
+        UsageError: The URL cannot be read, or names what duly does not serve. The database
+            is not touched before it is needed.
+    """
+
+    def __init__(
+        self,
+        database: str | URL | AsyncEngine,
+        *,
+        schema: str | None = None,
+        allow_untested: bool = False,
+        evidence_after: timedelta | float = 0.25,
+        started_by: str | None = None,
+        name: str = "",
+    ) -> None:
+        engine = database.sync_engine if isinstance(database, AsyncEngine) else database
+        self._app = SyncApp(
+            engine,
+            schema=schema,
+            allow_untested=allow_untested,
+            evidence_after=evidence_after,
+            started_by=started_by,
+            name=name,
+            manner=AWAITED,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def database(self) -> Database:
+        """The database; its engine is for code that SQLAlchemy runs in a greenlet."""
+        return self._app.database
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        """The jobs that are defined, by name."""
+        return self._app.jobs
+
+    job = _defines(SyncApp.job)
+    init = _awaits(SyncApp.init)
+    register = _awaits(SyncApp.register)
+    run = _awaits(SyncApp.run)
+    tick = _awaits(SyncApp.tick)
+    plan = _awaits(SyncApp.plan)
+    missing = _awaits(SyncApp.missing)
+    status = _awaits(SyncApp.status)
+    sweep = _awaits(SyncApp.sweep)
+    history = _awaits(SyncApp.history)
+    explain = _awaits(SyncApp.explain)
+    occurrence = _awaits(SyncApp.occurrence)
+    waive = _awaits(SyncApp.waive)
+    waive_missing = _awaits(SyncApp.waive_missing)
+    correct = _awaits(SyncApp.correct)
+    pause = _awaits(SyncApp.pause)
+    resume = _awaits(SyncApp.resume)
+    retire = _awaits(SyncApp.retire)
+    backfill = _awaits(SyncApp.backfill)
+    prune = _awaits(SyncApp.prune)
+    close = _awaits(SyncApp.close)
+
+    async def __aenter__(self) -> App:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _in_this_loop(self) -> None:
+        """Connections belong to the loop that made them.
+
+        Raises:
+            UsageError: The App is at work in another loop.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            raise UsageError(
+                "this duly.aio.App is at work in another event loop, which its connections belong"
+                " to: make one App for each loop, or `await app.close()` there first"
+            )
+        if self._loop is not None:
+            # Its connections ended with it.
+            self._app.database.engine.dispose(close=False)
+        self._loop = loop
+
+    # For tests
+
+    @property
+    def _probe(self) -> Probe | None:
+        return self._app._probe  # noqa: SLF001 - the App it stands for
+
+    @_probe.setter
+    def _probe(self, probe: Probe | None) -> None:
+        self._app._probe = probe  # noqa: SLF001 - as above
+
+
+__all__ = ["App", "Result", "Run"]

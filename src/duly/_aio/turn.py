@@ -1,0 +1,177 @@
+"""Runs the synchronous shell for one call of a task's, and lets cancellation in where it may.
+
+It is the twin of `_sync/signals.py`: a cancellation is raised inside an op that may be
+interrupted, or when the attempt is over; from the seal on it waits for the commit's answer,
+within a bound. It never swallows one, and it decides nothing about an occurrence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy.util import greenlet_spawn
+
+from duly._sync.refusals import Result
+from duly.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from duly._db.connect import Database
+    from duly._db.sessions.base import Session
+
+Value = TypeVar("Value")
+
+HOLD_S: Final = 10.0
+"""How long a held cancellation waits for an op that may not be interrupted."""
+
+_turn: ContextVar[Turn | None] = ContextVar("duly_turn", default=None)
+
+
+async def performed(work: Callable[[], Value]) -> Value:
+    """What the synchronous *work* returns, its waits awaited.
+
+    Raises:
+        CancelledError: The caller was cancelled. What was not yet being committed is rolled
+            back; a note says what was.
+        Exception: As *work*.
+    """
+    turn = Turn()
+    task = asyncio.create_task(turn.run(work))
+    turn.task = task
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+            turn.arrived()
+    if cancelled is None:
+        return task.result()
+    failure = None if task.cancelled() else task.exception()
+    if failure is not None:
+        raise cancelled from failure
+    for value in turn.values:
+        if isinstance(value, Result):
+            cancelled.add_note(f"{value.key}: the commit was under way and is settled: it is"
+                               f" {value.outcome}")  # fmt: skip
+    raise cancelled
+
+
+async def in_greenlet(work: Callable[[], Value]) -> Value:
+    """What *work* returns, its waits awaited by this task.
+
+    Raises:
+        MissingExtra: greenlet is not installed.
+    """
+    try:
+        import greenlet  # noqa: F401 - SQLAlchemy imports it in the midst of the work
+    except ImportError as error:
+        raise MissingExtra(
+            "duly.aio needs greenlet, which is not installed: pip install 'duly[asyncio]'",
+            extra="asyncio",
+        ) from error
+    return await greenlet_spawn(work)
+
+
+def held() -> Turn:
+    """What holds cancellations back from an attempt that this task makes."""
+    task = asyncio.current_task()
+    turn = _turn.get()
+    if turn is None or turn.task is not task:
+        turn = Turn()  # a task that works beside the caller's
+        turn.task = task
+    return turn
+
+
+class Turn:
+    """One task that makes attempts, and when it may be cancelled.
+
+    Attributes:
+        task: The task; nobody else's, so that only `arrived` cancels it.
+        values: What it returned.
+    """
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.values: list[Any] = []
+        self._is_open = True
+        self._is_pending = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, work: Callable[[], Value]) -> Value:
+        """Do *work* in a greenlet of this task."""
+        _turn.set(self)
+        value = await in_greenlet(work)
+        self.values.append(value)
+        return value
+
+    def arrived(self) -> None:
+        """The caller was cancelled."""
+        if self._is_open or self._is_pending:
+            # A second one insists: the caller, or the bound, will not wait any longer.
+            self._deliver()
+            return
+        self._is_pending = True
+        self._timer = asyncio.get_running_loop().call_later(HOLD_S, self._deliver)
+
+    def _deliver(self) -> None:
+        self._forget()
+        assert self.task is not None
+        self.task.cancel()
+
+    def _forget(self) -> None:
+        self._is_pending = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Around an attempt
+
+    def __enter__(self) -> Turn:
+        self._is_open = False
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_open = True
+        if self._is_pending:
+            # It is raised where the task next waits: the attempt's own end is not lost.
+            self._deliver()
+
+    def open(self) -> None:
+        """From now until `close` a cancellation is raised at once; one that was held, here."""
+        self._is_open = True
+        if self._is_pending:
+            self._forget()
+            raise asyncio.CancelledError
+
+    def close(self) -> None:
+        """From now on cancellations are held; one that was raised was heard."""
+        self._is_open = False
+        assert self.task is not None
+        while self.task.cancelling():
+            self.task.uncancel()
+
+    def stopper(
+        self, session: Session, database: Database, is_over: Callable[[], bool]
+    ) -> Callable[[], None]:
+        """What cancels, from another thread, the handler, unless *is_over*."""
+        loop, task = asyncio.get_running_loop(), self.task
+        assert task is not None
+
+        def stop() -> None:
+            if not is_over():
+                task.cancel()
+
+        def stop_there() -> None:
+            loop.call_soon_threadsafe(stop)
+
+        return stop_there

@@ -1,0 +1,110 @@
+"""Sessions on aiosqlite: those of `sqlite_driver.py`, run in the thread of the connection.
+
+aiosqlite gives each connection a thread, in which everything happens in order: the handler's
+statements and duly's own. A cancelled statement is interrupted there, and its end waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+
+from duly._db.sessions.base import allow_ends, refuse_ends
+from duly._db.sessions.sqlite_driver import SqliteSession
+from duly._db.sessions.stopping import stoppable
+from duly._db.waiting import awaited, in_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import aiosqlite
+
+_ENDS = ("commit", "rollback", "close", "set_authorizer", "set_trace_callback", "stop")
+_CLOSED = "Cannot operate on a closed database."
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+def _there(
+    method: Callable[Concatenate[Any, Given], Value],
+) -> Callable[Concatenate[Any, Given], Value]:
+    """*method* of the synchronous session, in the connection's thread."""
+
+    def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
+        if not in_loop():  # it is there already
+            return method(self, *args, **named)
+        result: Value = awaited(self.sent(partial(method, self, *args, **named)))
+        return result
+
+    update_wrapper(called, method)
+    return called
+
+
+class AiosqliteSession(SqliteSession):
+    """One aiosqlite connection; only for code that `waiting.in_loop`."""
+
+    keeps_its_place: ClassVar[bool] = True
+
+    def __init__(self, driver: aiosqlite.Connection, schema: str | None) -> None:
+        if driver._connection is None:  # noqa: SLF001 - `_conn` raises a bare ValueError
+            raise sqlite3.ProgrammingError(_CLOSED)
+        super().__init__(driver._connection, schema)  # noqa: SLF001 - as above
+        self.driver: Any = driver
+
+    run = _there(SqliteSession.run)
+    change = _there(SqliteSession.change)
+    files = _there(SqliteSession.files)
+    begin = _there(SqliteSession.begin)
+    lock_guard = _there(SqliteSession.lock_guard)
+    after_handler = _there(SqliteSession.after_handler)
+    commit = _there(SqliteSession.commit)
+    rollback = _there(SqliteSession.rollback)
+    release = _there(SqliteSession.release)
+    restore = _there(SqliteSession.restore)
+    require_transaction = _there(SqliteSession.require_transaction)
+    claim_in_caller = _there(SqliteSession.claim_in_caller)
+    _arm_there = _there(SqliteSession.arm)
+    _disarm_there = _there(SqliteSession.disarm)
+
+    async def sent(self, work: Callable[[], Any]) -> Any:
+        """What *work* returns, done in the connection's thread after all that came before."""
+        driver = self.driver
+        sent = _executed(driver, work)
+        return await stoppable(sent, self._stop, self._give_up)
+
+    async def _stop(self) -> None:
+        self.wait_until_s = 0.0  # a wait for the write lock is a loop in the thread
+        self.raw.interrupt()
+
+    def _give_up(self) -> None:
+        self.driver.stop()
+
+    def arm(self) -> None:
+        self._arm_there()
+        refuse_ends(self.driver, _ENDS)
+        self.driver._execute = self._execute_in_loop  # noqa: SLF001 - each statement passes it
+
+    async def _execute_in_loop(self, work: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """What every statement of a handler passes."""
+        return await self.sent(partial(work, *args, **named))
+
+    def disarm(self) -> None:
+        allow_ends(self.driver, (*_ENDS, "_execute"))
+        self._disarm_there()
+
+    def kill(self) -> None:
+        allow_ends(self.driver, (*_ENDS, "_execute"))
+        self.raw.interrupt()
+        if in_loop():
+            awaited(self.driver.close())
+
+
+async def _executed(driver: Any, work: Callable[[], Any]) -> Any:
+    if not driver._running or driver._connection is None:  # noqa: SLF001 - a bare ValueError else
+        raise sqlite3.ProgrammingError(_CLOSED)
+    future = asyncio.get_running_loop().create_future()
+    driver._tx.put_nowait((future, work))  # noqa: SLF001 - as SQLAlchemy's adapter does
+    return await future

@@ -1,0 +1,125 @@
+"""`duly.aio` behind the face of `duly`, so that one suite tests both.
+
+A `Loop` is a thread with an event loop. `AioApp` is a `duly.aio.App` whose methods are called
+from any thread and wait for their end there; a handler that is a plain function runs in a
+greenlet of its task, where `run.execute` awaits in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy
+from sqlalchemy.util import await_only, greenlet_spawn
+
+import duly
+import duly.aio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="test-loop", daemon=True)
+        self._is_over = False
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while not self._is_over:
+            try:
+                self._loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                # asyncio lets one that a task raised end the loop; here it is the task's alone.
+                continue
+
+    def result(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What *work* returns, done in the loop."""
+        return asyncio.run_coroutine_threadsafe(_kept(work), self._loop).result()()
+
+    def close(self) -> None:
+        self._is_over = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+async def _kept(work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
+    """How *work* ended, as a value: a KeyboardInterrupt of a task's would end the loop."""
+    try:
+        value = await work
+    except BaseException as error:
+        raised = error
+
+        def again() -> Any:
+            raise raised
+
+        return again
+    return lambda: value
+
+
+class SyncRun:
+    """A `duly.aio.Run` for a plain function in a greenlet."""
+
+    def __init__(self, run: duly.aio.Run) -> None:
+        self.awaited = run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.awaited, name)
+
+    @property
+    def connection(self) -> Any:
+        return self.awaited.connection.sync_connection
+
+    def execute(self, sql: str, params: Any = None) -> Any:
+        return await_only(self.awaited.execute(sql, params))
+
+
+class AioApp:
+    """A `duly.aio.App` with the face of a `duly.App`."""
+
+    def __init__(self, loop: Loop, database: Any, **options: Any) -> None:
+        self.loop = loop
+        if isinstance(database, sqlalchemy.Engine):
+            from sqlalchemy.ext.asyncio import AsyncEngine
+
+            database = AsyncEngine(database)
+        self.aio = duly.aio.App(database, **options)
+
+    def job(self, name: str, **options: Any) -> Any:
+        define: Any = self.aio.job(name, **options)
+
+        def decorate(handler: Any) -> Any:
+            async def handled(run: duly.aio.Run) -> Any:
+                return await greenlet_spawn(handler, SyncRun(run))
+
+            define(handler if inspect.iscoroutinefunction(handler) else handled)
+            return handler
+
+        return decorate
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.aio, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        def called(*args: Any, **named: Any) -> Any:
+            return self.loop.result(found(*args, **named))
+
+        return called
+
+    @property
+    def _probe(self) -> Any:
+        return self.aio._probe
+
+    @_probe.setter
+    def _probe(self, probe: Any) -> None:
+        self.aio._probe = probe
