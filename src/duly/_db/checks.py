@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from duly._db.tables import require_current
 from duly.errors import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from duly._db.connect import Database
     from duly._db.dialects import Dialect
     from duly._db.sessions.base import Session
+    from duly._db.sessions.sqlite_driver import SqliteSession
 
 # File systems over a network, where SQLite's locks are not to be trusted.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -97,8 +98,7 @@ def _check_sqlite(database: Database, session: Session) -> None:
                 " not hold and a commit may be lost: use a local disk, or PostgreSQL or MariaDB",
                 file_system=kind,
             )
-    rows = session.raw.execute("PRAGMA database_list").fetchall()
-    extra = [row[1] for row in rows if row[1] not in {"main", "temp"}]
+    extra = [name for name, _path in cast("SqliteSession", session).files() if name != "main"]
     if extra:
         raise UnsafeStorage(
             f"the engine attaches another file ({extra[0]!r}), and SQLite does not commit two"

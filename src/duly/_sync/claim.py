@@ -72,7 +72,21 @@ class Found:
             **key_params(self._occurrence),
             "attempt_id": self._session.encode_id(self.attempt_id),
         }
-        if not self._session.run("confirm", params):
+        try:
+            swallowed = self._session.swallowed()
+            found = swallowed is None and self._session.run("confirm", params)
+        except Exception as error:
+            if self._session.classify(error) is None:
+                raise
+            found, swallowed = (), error
+        if swallowed is not None:
+            raise TransactionEnded(
+                f"{self.key}: an earlier error has ended this transaction"
+                f" ({first_line(swallowed)}), so a commit would keep nothing: roll back and try the"
+                " whole again",
+                key=self.key,
+            ) from swallowed
+        if not found:
             raise TransactionEnded(
                 f"{self.key}: the claim is not in this transaction any more (a savepoint was rolled"
                 " back, or the transaction ended): roll back and try the whole again",
@@ -94,30 +108,7 @@ class Claim(Found):
         Raises:
             TransactionEnded: The claim is gone; roll back.
         """
-        params = {
-            **key_params(self._occurrence),
-            "attempt_id": self._session.encode_id(self.attempt_id),
-        }
-        try:
-            swallowed = self._session.swallowed()
-            found = swallowed is None and self._session.run("confirm", params)
-        except Exception as error:
-            if self._session.classify(error) is None:
-                raise
-            found, swallowed = (), error
-        if swallowed is not None:
-            raise TransactionEnded(
-                f"{self.key}: an earlier error has ended this transaction"
-                f" ({first_line(swallowed)}), so a commit would keep nothing: roll back and try the"
-                " whole again",
-                key=self.key,
-            ) from swallowed
-        if not found:
-            raise TransactionEnded(
-                f"{self.key}: the claim is not in this transaction any more (a savepoint was rolled"
-                " back, or the transaction ended): roll back and try the whole again",
-                key=self.key,
-            )
+        self._confirm()
 
 
 def claim(

@@ -31,12 +31,14 @@ class AsyncmySession(PyMysqlSession):
     keeps_its_place: ClassVar[bool] = True
 
     def __init__(self, driver: Connection, schema: str | None) -> None:
-        super().__init__(_Face(driver), schema)
+        face: Any = _Face(driver)
+        super().__init__(face, schema)
         self.driver: Any = driver
         self._under_way: set[asyncio.Future[Any]] = set()
 
     def _new_cursor(self) -> Any:
-        return _Cursor(self.raw.driver)
+        face: Any = self.raw
+        return _Cursor(face.driver)
 
     def arm(self) -> None:
         self._plain("SAVEPOINT duly_sentinel")
