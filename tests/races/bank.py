@@ -20,7 +20,7 @@ import pymysql
 import sqlalchemy
 
 import duly
-from duly._db.connect import read_url
+from duly._db.engine import read_url
 from tests.servers.mariadb import MariaDBServer
 from tests.servers.postgresql import PostgresServer
 

@@ -97,9 +97,12 @@ class AiosqliteSession(SqliteSession):
 
     def kill(self) -> None:
         allow_ends(self.driver, (*_ENDS, "_execute"))
-        self.raw.interrupt()
-        if in_loop():
-            awaited(self.driver.close())
+        try:
+            self.raw.interrupt()
+            if in_loop():
+                awaited(self.driver.close())
+        finally:
+            self._leave_line()
 
 
 async def _executed(driver: Any, work: Callable[[], Any]) -> Any:
