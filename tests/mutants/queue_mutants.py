@@ -28,8 +28,7 @@ QUEUE_MUTANTS = [
         name="begin-before-the-line",
         rule="A transaction stands in the line before it begins.",
         file="_db/sessions/sqlite_driver.py",
-        old="                self._place.enter(wait / 2)\n"
-        "            self._begin_immediate()\n",
+        old="                self._place.enter(wait / 2)\n            self._begin_immediate()\n",
         new="                self._begin_immediate()\n"
         "                self._place.enter(wait / 2)\n",
         killer=LINE + "test_attempts_wait_in_the_line_and_a_callers_claim_does_not",

@@ -7,44 +7,33 @@ commits or rolls back, and sets nothing that outlives the claim (PROTOCOL 10 to 
 from __future__ import annotations
 
 import os
-import weakref
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
 from duly._core.payload import canonical
 from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
-from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect, ErrorKind
+from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
-from duly._db.sessions.choose import comes_from, is_asynchronous, is_djangos, make_session
-from duly._db.tables import require_current
 from duly._db.translate import first_line, public_error
-from duly._db.waiting import in_loop
+from duly._sync.callers import open_session, synchronous
 from duly._sync.process import host_name, new_attempt_id, user_name
 from duly._sync.refusals import loaded, refusal
 from duly.errors import (
     ConnectionLost,
     KeyInvalid,
-    NoTransaction,
-    SchemaMissing,
     TransactionEnded,
     TransientError,
     UsageError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from uuid import UUID
 
-    from duly._db.sessions.sqlite_driver import SqliteSession
-
-_schemas: weakref.WeakKeyDictionary[Any, dict[str | None, str]] = weakref.WeakKeyDictionary()
 WAIT_MAX = 604_800
-_checked_files: set[tuple[int, int, int]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +131,7 @@ def claim(
         PayloadInvalid, KeyInvalid: Refused before any statement.
     """
     occurrence = ordinary(occurrence)
-    connection = _synchronous(connection)
+    connection = synchronous(connection)
     lender = getattr(connection, "lender", None)
     if lender is not None and getattr(lender, "key", None) == occurrence.key:
         raise UsageError(
@@ -278,145 +267,3 @@ def _again(request: ops.Request, error: BaseException) -> TransientError:
         " transaction may be damaged: roll back and try the whole again",
         key=request.occurrence.key,
     )
-
-
-# From a connection of the user's to a session
-
-
-def open_session(connection: Any, schema: str | None) -> Session:
-    """A session on the driver's connection beneath *connection*, with the ledger checked.
-
-    Raises:
-        UsageError: A connection of a kind that duly does not know.
-        SchemaMissing, SchemaOutdated, SchemaNewer: The ledger is not this code's.
-    """
-    if is_djangos(connection):
-        from duly._db.sessions.django_wrapper import django_session, wrapper_of
-
-        wrapper = wrapper_of(connection)
-        return _with_ledger(partial(django_session, wrapper), schema)
-    raw = _driver_connection(connection)
-    if is_asynchronous(raw) and not in_loop():
-        raise UsageError(
-            f"duly.claim cannot wait for a connection of type {type(raw).__module__}."
-            f"{type(raw).__qualname__}: write `await duly.aio.claim(…)`"
-        )
-    kind: Any = type(raw)
-    return _with_ledger(partial(make_session, _dialect(kind), raw), schema)
-
-
-def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> Session:
-    session = make(schema)
-    if session.dialect is SQLITE:
-        _check_file(session)
-        return session
-    known = _schemas.setdefault(session.driver, {})
-    if schema not in known:
-        session.require_transaction()
-        known[schema] = _find_ledger(session, schema)
-    return make(known[schema])
-
-
-def _synchronous(connection: Any) -> Any:
-    """What SQLAlchemy's AsyncConnection or AsyncSession stands for."""
-    kind: Any = type(connection)
-    if not comes_from("sqlalchemy", kind):
-        return connection
-    for name in ("sync_connection", "sync_session"):
-        if (found := getattr(connection, name, None)) is not None:
-            return found
-    return connection
-
-
-def _driver_connection(connection: Any) -> Any:
-    kind: Any = type(connection)
-    if not comes_from("sqlalchemy", kind):
-        return connection
-    from sqlalchemy import Connection
-    from sqlalchemy.exc import InvalidRequestError, UnboundExecutionError
-    from sqlalchemy.orm import Session as OrmSession
-    from sqlalchemy.orm import scoped_session
-
-    if isinstance(connection, scoped_session):
-        connection = connection()
-    try:
-        if isinstance(connection, OrmSession):
-            _refuse_changes(connection)
-            connection = connection.connection()
-        if not isinstance(connection, Connection):
-            raise UsageError(
-                f"duly.claim takes a connection or a session, not {type(connection).__name__}: use"
-                " `with engine.begin() as connection:`"
-            )
-        if not connection.in_transaction():
-            # As its own next statement would have done; without it, SQLAlchemy's commit()
-            # would not know of the claim.
-            connection.begin()
-        return connection.connection.driver_connection
-    except (InvalidRequestError, UnboundExecutionError) as error:
-        raise NoTransaction(
-            f"duly.claim: SQLAlchemy has no usable transaction there ({first_line(error)}): roll"
-            " it back, or open a new one, and claim again"
-        ) from error
-
-
-def _refuse_changes(session: Any) -> None:
-    """Changes of an effect that come before the claim are committed with a duplicate too."""
-    changed = [each for each in session.dirty if session.is_modified(each)]
-    if session.new or changed or session.deleted:
-        raise UsageError(
-            "duly.claim: the session holds changes from before the claim"
-            f" (new: {len(session.new)}, changed: {len(changed)}, deleted: {len(session.deleted)}),"
-            " which would be committed also where the claim is a duplicate: claim first, then"
-            " change; or call session.flush() for what is no part of the effect"
-        )
-
-
-@cache
-def _dialect(connection_class: type[Any]) -> Dialect:
-    names = {(kind.__module__.split(".")[0], kind.__name__) for kind in connection_class.__mro__}
-    if names & {("sqlite3", "Connection"), ("aiosqlite", "Connection")}:
-        return SQLITE
-    if names & {("psycopg", "Connection"), ("psycopg", "AsyncConnection")}:
-        return POSTGRESQL
-    if names & {("pymysql", "Connection"), ("asyncmy", "Connection")}:
-        return MARIADB
-    raise UsageError(
-        "duly.claim does not know connections of type"
-        f" {connection_class.__module__}.{connection_class.__qualname__}: give one of sqlite3,"
-        " psycopg 3, PyMySQL, SQLAlchemy or Django"
-    )
-
-
-def _find_ledger(session: Session, schema: str | None) -> str:
-    from duly._db.checks import default_schema
-
-    dialect = session.dialect
-    found = default_schema(session, schema)
-    checked = make_session(dialect, session.driver, found)
-    require_current(checked, f"schema {found!r} of this {dialect.title} connection")
-    return found
-
-
-def _check_file(session: Session) -> None:
-    session.require_transaction()
-    raw = session.raw
-    path = cast("SqliteSession", session).path
-    identity: tuple[int, int, int] | None = None
-    if path:
-        found = os.stat(path)
-        identity = (found.st_dev, found.st_ino, os.getpid())
-        if identity in _checked_files:
-            return
-    try:
-        require_current(session, f"SQLite file {path}" if path else "this SQLite database")
-    except SchemaMissing:
-        if not path or raw.in_transaction:
-            raise
-        # The embedded default: in an existing file the tables are made at first use.
-        from duly._db.connect import Database
-        from duly._db.migrate import migrate
-
-        migrate(Database(f"sqlite:///{path}"))
-    if identity is not None:
-        _checked_files.add(identity)

@@ -134,8 +134,7 @@ class PsycopgSession(Session):
         if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
             return False
         # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.
-        said = self._cursor.execute("COMMIT", prepare=False).statusmessage
-        return bool(said == "COMMIT")
+        return self._cursor.execute("COMMIT", prepare=False).statusmessage == "COMMIT"
 
     def rollback(self) -> None:
         self.raw.rollback()
