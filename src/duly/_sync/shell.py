@@ -67,14 +67,10 @@ class Shell:
         manner: Manner,
         probe: Probe | None = None,
     ) -> None:
-        self._database = database
-        self._lending = lending
-        self._work = work
+        self._database, self._lending, self._work = database, lending, work
         self._budget = Budget(wait_s)
-        self._evidence = evidence
-        self._markers = markers
-        self._calls = calls
-        self._probe = probe
+        self._evidence, self._markers = evidence, markers
+        self._calls, self._probe = calls, probe
         self._held = manner.held()
         self._pid = os.getpid()
         self._lease: Lease | None = None
@@ -235,8 +231,9 @@ class Shell:
             case ops.Explain():
                 return self.session.read_standing(self._work.occurrence)
             case ops.CountDuplicate():
+                work = self._work
                 return self._evidence.count_duplicate(
-                    self.session, self._work.occurrence, self._work.started_by
+                    self.session, work.occurrence, work.started_by
                 )
             case ops.Record():
                 return self._record(op, self.session)
@@ -267,8 +264,7 @@ class Shell:
 
     def _cover(self, op: ops.Cover) -> None:
         session, request = self.session, self._work.request
-        reason = f"covered by {request.occurrence.key}"
-        above_us = op.above_us
+        above_us, reason = op.above_us, f"covered by {request.occurrence.key}"
         times = [us for us in request.cover if above_us is None or us > above_us]
         self._covered = session.cover(self._account.claim(session), times, reason)
 
@@ -372,9 +368,9 @@ class Shell:
             answered = kind not in {None, ErrorKind.LOST} and code_text(dialect, error) is not None
             return ops.Refused(error) if answered else ops.Unknown(error)
         if not isinstance(error, Exception):
-            if not isinstance(op, ops.Backoff) and not self._keeps_its_place():
-                # The driver may be in the middle of an answer; do not talk over it.
-                self._discard()
+            lease = None if isinstance(op, ops.Backoff) else self._lease
+            if lease is not None and not lease.session.keeps_its_place:
+                self._discard()  # in the middle of an answer, perhaps: do not talk over it
             return ops.Interrupted(error)
         if kind is ErrorKind.CONTENTION:
             return ops.Contention(error)
@@ -384,9 +380,6 @@ class Shell:
         if isinstance(op, ops.Record | ops.CountDuplicate):
             log.warning("evidence_not_kept", extra={"error": str(error)})
         return ops.Refused(error)
-
-    def _keeps_its_place(self) -> bool:
-        return self._lease is not None and self._lease.session.keeps_its_place
 
     # The way out
 
