@@ -1,8 +1,7 @@
 """Performs the ops of one attempt on duly's own connection.
 
 It decides nothing about an occurrence: it turns ops into statements, driver errors into
-the protocol's faults, and on the way out closes the protocol and rolls back whatever is
-still open.
+the protocol's faults, and on the way out closes the protocol and rolls back what is open.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ class Shell:
         self._budget = Budget(wait_s)
         self._evidence, self._markers = evidence, markers
         self._calls, self._probe = calls, probe
-        self._held = manner.held()
-        self._pid = os.getpid()
+        self._held, self._pid = manner.held(), os.getpid()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
         self._covered: list[int] = []
@@ -256,8 +254,7 @@ class Shell:
         return self._lease.session
 
     def _claim(self) -> ops.Claimed:
-        session = self.session
-        claimed = session.claim(self._account.claim(session), self._budget.wait_s)
+        claimed = self.session.claim(self._account.claim(self.session), self._budget.wait_s)
         if claimed.clock_us:
             self._account.learn_clock(claimed.clock_us)
         return claimed
@@ -288,12 +285,12 @@ class Shell:
         return answer
 
     def _seal(self) -> bool:
-        row = {**self._account.finished(self.session), "result": self.value}
-        return self.session.change("seal", row) == 1
+        finished = self._account.finished(self.session)
+        return self.session.change("seal", finished | {"result": self.value}) == 1
 
     def _record(self, op: ops.Record, session: Session) -> None:
-        row = self._account.ended(session, op.outcome, op.error, op.origin)
-        self._evidence.record(session, row)
+        account = self._account
+        self._evidence.record(session, account.ended(session, op.outcome, op.error, op.origin))
 
     def _hold_torn(self, op: ops.HoldTorn) -> None:
         session = self.session
@@ -333,8 +330,8 @@ class Shell:
             lease.session.cut()
 
     def _discard(self) -> None:
-        if self._lease is not None:
-            lease, self._lease = self._lease, None
+        lease, self._lease = self._lease, None
+        if lease is not None:
             lease.discard()
 
     def _back_off(self, op: ops.Backoff) -> bool:
@@ -347,8 +344,8 @@ class Shell:
     def _see_holders(self) -> None:
         """Who holds the key, where it is known: for the message of `busy`."""
         try:
-            mine = self._work.request.attempt_id
             found = self._evidence.holders(self.session, self._work.occurrence)
+            mine = self._work.request.attempt_id
             self.holders = [marker for marker in found if marker.attempt_id != mine]
             self.session.rollback()
         except Exception as error:
