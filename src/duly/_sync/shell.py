@@ -67,9 +67,8 @@ class Shell:
         probe: Probe | None = None,
     ) -> None:
         self._database, self._lending, self._work = database, lending, work
-        self._budget = Budget(wait_s)
-        self._evidence, self._markers = evidence, markers
-        self._calls, self._probe = calls, probe
+        self._budget, self._probe = Budget(wait_s), probe
+        self._evidence, self._markers, self._calls = evidence, markers, calls
         self._held, self._pid = manner.held(), os.getpid()
         self._lease: Lease | None = None
         self._account = Account(work, database.secrets)
@@ -254,7 +253,8 @@ class Shell:
         return self._lease.session
 
     def _claim(self) -> ops.Claimed:
-        claimed = self.session.claim(self._account.claim(self.session), self._budget.wait_s)
+        session = self.session
+        claimed = session.claim(self._account.claim(session), self._budget.wait_s)
         if claimed.clock_us:
             self._account.learn_clock(claimed.clock_us)
         return claimed
