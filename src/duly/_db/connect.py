@@ -10,7 +10,7 @@ import os
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
 from sqlalchemy.engine import URL, Engine

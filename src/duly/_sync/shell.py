@@ -261,7 +261,8 @@ class Shell:
 
     def _cover(self, op: ops.Cover) -> None:
         session, request = self.session, self._work.request
-        above_us, reason = op.above_us, f"covered by {request.occurrence.key}"
+        reason = f"covered by {request.occurrence.key}"
+        above_us = op.above_us
         times = [us for us in request.cover if above_us is None or us > above_us]
         self._covered = session.cover(self._account.claim(session), times, reason)
 
@@ -285,8 +286,8 @@ class Shell:
         return answer
 
     def _seal(self) -> bool:
-        finished = self._account.finished(self.session)
-        return self.session.change("seal", finished | {"result": self.value}) == 1
+        row = {**self._account.finished(self.session), "result": self.value}
+        return self.session.change("seal", row) == 1
 
     def _record(self, op: ops.Record, session: Session) -> None:
         account = self._account
@@ -345,8 +346,7 @@ class Shell:
         """Who holds the key, where it is known: for the message of `busy`."""
         try:
             found = self._evidence.holders(self.session, self._work.occurrence)
-            mine = self._work.request.attempt_id
-            self.holders = [marker for marker in found if marker.attempt_id != mine]
+            self.holders = [m for m in found if m.attempt_id != self._work.request.attempt_id]
             self.session.rollback()
         except Exception as error:
             log.debug("holders_unknown", extra={"error": str(error)})
