@@ -20,17 +20,19 @@ _PRUNED = COVER + "test_period_that_was_run_and_pruned_after_the_plan_is_left_al
 _DECIDED = REGISTERING + "test_revision_decided_before_a_tick_and_written_later_is_not_lost"
 _BESIDE = REGISTERING + "test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect"
 
+_THEN = (
+    "    return (yield from then(request))\n\n\ndef _effect(request: Request) -> Ops:\n"
+    "    handled: Returned | Raised = yield CallHandler()\n"
+)
+
 CATCH_UP_MUTANTS = [
     # --------------------------------------------------------------------------- several keys
     Mutant(
         name="cover-after-the-handler",
         rule="What a run covers is claimed before its handler, who is told of it.",
         file="_core/protocol.py",
-        old="        yield Cover(horizon_us)\n"
-        "    handled: Returned | Raised = yield CallHandler()\n",
-        new="        pass\n"
-        "    handled: Returned | Raised = yield CallHandler()\n"
-        "    yield Cover(horizon_us)\n",
+        old="        yield Cover(horizon_us)\n" + _THEN,
+        new="        pass\n" + _THEN + "    yield Cover(None)\n",
         killer=_LEFT + "[postgresql-applies]",
     ),
     Mutant(
