@@ -1,10 +1,10 @@
 """Children that die by SIGKILL, by the hundred: one process that has loaded duly forks each.
 
-    python -m tests.faults.victims
+    python -m tests.faults.victims [MODULE…]
 
 Reads one order (JSON) a line from standard input and writes the child's end as a line: the negative
 number of the signal that ended it, or its exit status. A child is a process of its own, with
-connections of its own; it opens none before the fork.
+connections of its own; it opens none before the fork. The modules are loaded before it, too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SURVIVED = 3
 class Victims:
     """The tests' end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.victims"],
+            [sys.executable, "-m", "tests.faults.victims", *modules],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -129,7 +129,8 @@ def _die() -> None:
 
 
 def main() -> None:
-    for name in ("duly._sync.app", "psycopg", "pymysql", "tests.faults.scenarios"):
+    ours = ("duly._sync.app", "psycopg", "pymysql", "tests.faults.scenarios")
+    for name in (*ours, *sys.argv[1:]):
         importlib.import_module(name)
     for line in sys.stdin:
         child = os.fork()
