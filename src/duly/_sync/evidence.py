@@ -177,6 +177,7 @@ class _RowStore:
         self._database = database
         self._session: Session | None = None
         self._fairy: Any = None
+        self._pool: Any = None
 
     def add(self, marker: Marker) -> None:
         session = self._open()
@@ -191,16 +192,19 @@ class _RowStore:
         session, self._session = self._session, None
         if session is not None:
             self._fairy.close()
+            self._pool.dispose()
 
     def _open(self) -> Session:
         if self._session is None:
-            # Of a pool that ends here: an event loop's connections are those of its own pool.
-            fairy = self._database.engine.pool.recreate().connect()
+            # Of a pool of its own: an event loop's connections are those of its pool. It is not
+            # detached, for SQLAlchemy never closes a detached one of psycopg's asynchronous.
+            self._pool = self._database.engine.pool.recreate()
+            fairy = self._pool.connect()
             raw = fairy.driver_connection
-            fairy.detach()
             session = make_session(self._database.dialect, raw, self._database.schema)
-            session.serve_markers()
+            # Kept before it is used: whatever fails, `close` finds it.
             self._session, self._fairy = session, fairy
+            session.serve_markers()
         return self._session
 
 

@@ -71,6 +71,7 @@ class Handling:
             database.nontransactional,
             key=work.occurrence.key,
             on_lost=lease.session.disarm,
+            keeps_its_place=lease.session.keeps_its_place,
         )
         lease.lent_by(self._lender)
         self.value: str | None = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from uuid import UUID
 
-    from sqlalchemy.engine import CursorResult, Engine
+    from sqlalchemy.engine import CursorResult, Engine, ExceptionContext
     from sqlalchemy.orm import Session as OrmSession
     from sqlalchemy.pool import PoolProxiedConnection
 
@@ -175,6 +175,7 @@ class Lender:
         *,
         key: str,
         on_lost: Callable[[], None],
+        keeps_its_place: bool = False,
     ) -> None:
         self._engine = engine
         self._fairy = fairy
@@ -182,7 +183,7 @@ class Lender:
         self._connection: Connection | None = None
         self._session: LentSession | None = None
         self._over = False
-        self._on_lost = on_lost
+        self._on_lost, self._keeps_its_place = on_lost, keeps_its_place
         self.key = key
         self.dialect = dialect
 
@@ -242,6 +243,10 @@ class Lender:
                     f" when the attempt rolls back: ALTER TABLE {tables[0]} ENGINE=InnoDB",
                     table=tables[0],
                 )
+
+    def survives(self, error: BaseException) -> bool:
+        """Whether the connection is as good as before, although *error* left a statement."""
+        return self._keeps_its_place and not isinstance(error, Exception)
 
     def saw_error(self, error: BaseException) -> None:
         """Word an error of duly's own making, and prepare for a lost connection.
@@ -331,10 +336,13 @@ def _before_statement(connection: Connection, _cursor: Any, statement: str, *_de
         connection.lender.refuse_statement(statement)
 
 
-def _on_error(context: Any) -> None:
+def _on_error(context: ExceptionContext) -> None:
     connection = context.connection
     if isinstance(connection, LentConnection) and connection.lender is not None:
         connection.lender.saw_error(context.original_exception)
+        if connection.lender.survives(context.original_exception):
+            # SQLAlchemy would close it, which is refused, and then lose sight of it.
+            context.is_disconnect = False
 
 
 def _refuse(what: str) -> Any:
