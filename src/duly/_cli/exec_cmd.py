@@ -13,10 +13,14 @@ import click
 from duly._cli import stopping, words
 from duly._cli.job_options import JobOptions, job_options
 from duly._cli.settings import Settings, options
+from duly._core.states import Disposition
 from duly.errors import DefinitionStale, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duly._sync.app import App
+    from duly._sync.commanding import Commanding
 
 _CHOICE = (
     "--after-crash must be chosen: `retry` runs the command again where a crash left its end"
@@ -109,13 +113,35 @@ def exec_(
         number = stopping.signal_of(error)
         if number is None:
             raise
-        said = f"job {job} is not completed: duly explain or duly history tell what is known of it"
-        raise stopping.AttemptStopped(number, said, fate="unknown", key=None) from error
+        raise _stopped(app, made[0], number) from error
     finally:
         for each in made:
             each.close()
     say_result(settings, result, value=False)
     return 0
+
+
+def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped:
+    """What the database says about the key of a start that a signal ended."""
+    if work.run is None:
+        return stopping.AttemptStopped(
+            number, "before the command began, so nothing was done", fate="not_begun", key=None
+        )
+    key, settled = work.run.key, None
+    try:
+        settled = app.explain(work.run.occurrence).settled
+        fate = "rolled_back" if settled is None else "unknown"
+    except BaseException:
+        fate = "unknown"
+    if settled is not None and settled.attempt_id == work.run.attempt:
+        fate = {Disposition.APPLIED: "settled", Disposition.TORN: "held"}[settled.disposition]
+    said = {
+        "rolled_back": f"{key} is not done, run it again",
+        "settled": f"{key} was applied first, its commit was already on its way",
+        "held": f"{key} is held and is not run again: look, then duly waive or duly correct it",
+        "unknown": f"what became of {key} could not be learnt; duly explain tells it",
+    }[fate]
+    return stopping.AttemptStopped(number, said, fate=fate, key=key)
 
 
 def _chosen(command: Sequence[str], after_crash: str | None) -> str:

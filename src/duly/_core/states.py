@@ -57,7 +57,8 @@ class ErrorOrigin(StrEnum):
 # A duplicate is counted in duly_duplicate; each of these has an immutable row in duly_attempt.
 RECORDED_OUTCOMES = frozenset(Outcome) - {Outcome.DUPLICATE}
 
-# From -> to. A settled row is never changed, but a torn one, and that only by a person.
+# From -> to. A settled row is never changed, but a torn one, and that only by a person; while a
+# held command's own attempt lives, that attempt may still complete or free its row (commands.py).
 DISPOSITION_TRANSITIONS: dict[Disposition | None, frozenset[Disposition]] = {
     None: frozenset(Disposition),
     Disposition.APPLIED: frozenset(),

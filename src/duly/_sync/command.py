@@ -91,7 +91,7 @@ class _Process:
             {name: _lines(tail) for name, tail in self._tails.items()},
         )
         stopped_by = self._stopped_by
-        if stopped_by is not None and status > 0 and callable(previous.get(stopped_by)):
+        if stopped_by is not None and status != 0 and callable(previous.get(stopped_by)):
             previous[stopped_by](stopped_by, None)
         return ended
 

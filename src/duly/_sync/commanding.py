@@ -43,6 +43,7 @@ class Commanding:
 
     Attributes:
         protocol: By which an attempt goes on; the handler's own work is beside the transaction.
+        run: For which the command was started; None before.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Commanding:
         timeout_s: float | None = None,
         grace_s: float = 10.0,
     ) -> None:
+        self.run: Run | None = None
         self._arguments = arguments
         self._database = database
         self._bounds = {"timeout_s": timeout_s, "grace_s": grace_s}
@@ -110,6 +112,7 @@ class Commanding:
     def ran(self, run: Run) -> ops.Ran:
         """How the command ended; it is run once."""
         if self._ran is None:
+            self.run = run
             self._folder = Path(tempfile.mkdtemp(prefix="duly-exec-"))
             out = self._folder / "out.sql"
             out.touch(0o600)
