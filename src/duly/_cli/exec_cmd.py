@@ -134,7 +134,8 @@ def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped
     except BaseException:
         fate = "unknown"
     if settled is not None and settled.attempt_id == work.run.attempt:
-        fate = {Disposition.APPLIED: "settled", Disposition.TORN: "held"}[settled.disposition]
+        fates = {Disposition.APPLIED: "settled", Disposition.TORN: "held"}
+        fate = fates.get(settled.disposition, "unknown")
     said = {
         "rolled_back": f"{key} is not done, run it again",
         "settled": f"{key} was applied first, its commit was already on its way",
