@@ -7,6 +7,7 @@ that a test runner may name its own database in between. What an App does is `du
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from duly._sync.app import App as BaseApp
@@ -16,6 +17,7 @@ from duly.contrib.django.database import DjangoDatabase
 if TYPE_CHECKING:
     from datetime import timedelta
 
+_made: weakref.WeakSet[App] = weakref.WeakSet()
 _PARTS = frozenset(
     {"database", "_attempts", "_registry", "_starting", "_ticking", "_readiness"},
 )
@@ -69,6 +71,12 @@ class App(BaseApp):
         if "database" in vars(self):
             super().close()
 
+    @staticmethod
+    def close_all() -> None:
+        """Close every App on Django's databases of this process."""
+        for app in list(_made):
+            app.close()
+
     def _options(self) -> Options:
         return self._given
 
@@ -82,6 +90,7 @@ class App(BaseApp):
             name=given.name,
         )
         self.jobs.update(jobs)
+        _made.add(self)
 
 
 class ProjectApp(App):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
 from django.db import connections
+from django.db.backends.base.creation import TEST_DATABASE_PREFIX
 from django.db.backends.signals import connection_created
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
@@ -181,13 +183,22 @@ def _engine(using: str) -> Engine:
             " process, and with it the record of what was done: name a file (for tests in"
             f' DATABASES[{using!r}]["TEST"]["NAME"])'
         )
-    if dialect is POSTGRESQL:
-        options: dict[str, Any] = {}
-    else:
-        options = {"pool_reset_on_return": None}  # a lease is given back with none open
+    options: dict[str, Any] = {}
+    if dialect is not POSTGRESQL:
+        options["pool_reset_on_return"] = None  # a lease is given back with none open
+    if is_of_tests(wrapper):
+        options["poolclass"] = NullPool  # no idle connection may hold up the database's end
     return sqlalchemy.create_engine(
         _url(wrapper.settings_dict, dialect), creator=lambda: _connected(using), **options
     )
+
+
+def is_of_tests(wrapper: Any) -> bool:
+    """Whether a test runner of Django's made the database, or a copy for one of its processes."""
+    runner = getattr(sys.modules.get("django.test.utils"), "_TestState", None)
+    settings = wrapper.settings_dict
+    made = settings["TEST"]["NAME"] or TEST_DATABASE_PREFIX
+    return hasattr(runner, "saved_data") and str(settings["NAME"]).startswith(str(made))
 
 
 def _url(settings: dict[str, Any], dialect: Dialect) -> URL:

@@ -10,7 +10,9 @@ from typing import Any
 from django.db import connections
 from django.test import TransactionTestCase as DjangoTestCase
 
+from duly.contrib.django.app import App
 from duly.contrib.django.conf import options
+from duly.contrib.django.database import is_of_tests
 from duly.errors import UsageError
 
 _TABLES = ("duly_occurrence", "duly_attempt", "duly_duplicate", "duly_audit")
@@ -24,6 +26,7 @@ class TransactionTestCase(DjangoTestCase):
     """
 
     def _fixture_teardown(self) -> None:
+        App.close_all()  # no connection of duly's may hold up the end of the database
         super()._fixture_teardown()
         empty_ledger(options().using)
 
@@ -35,15 +38,10 @@ def empty_ledger(using: str = "default") -> None:
         UsageError: The database is not one that Django made for tests.
     """
     wrapper: Any = connections[using]
-    if not _is_of_tests(wrapper):
+    if not is_of_tests(wrapper):
         raise UsageError(
             f"{using!r} is not a database that Django made for tests, so its ledger stays"
         )
     with wrapper.cursor() as cursor:
         for table in _TABLES:
             cursor.execute(f"DELETE FROM {wrapper.ops.quote_name(table)}")  # noqa: S608
-
-
-def _is_of_tests(wrapper: Any) -> bool:
-    name = str(wrapper.settings_dict["NAME"])
-    return name.startswith(str(wrapper.creation._get_test_db_name()))  # noqa: SLF001
