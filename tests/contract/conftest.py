@@ -28,6 +28,8 @@ _BANKS: dict[str, tuple[DatabaseName, ...]] = {
     "sqlite_bank": ("sqlite",),
     "postgres_bank": ("postgresql",),
     "mariadb_bank": ("mariadb",),
+    # Where two transactions can be under way at once, and a network is between.
+    "server_bank": ("postgresql", "mariadb"),
 }
 
 Ledgers = "Callable[[DatabaseName], Ledger]"
@@ -81,7 +83,7 @@ def bank(
     yield from _bank(ledgers(name), kind)
 
 
-sqlite_bank = postgres_bank = mariadb_bank = bank
+sqlite_bank = postgres_bank = mariadb_bank = server_bank = bank
 
 
 def _bank(ledger: Ledger, kind: AppKind = "own") -> Iterator[Bank]:

@@ -19,25 +19,12 @@ from tests.servers.database import Database
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
 
-    from tests.contract.bank import Bank, Ledger
-    from tests.servers.database import DatabaseName
+    from tests.contract.bank import Bank
     from tests.servers.mariadb import MariaDBServer
     from tests.servers.postgresql import PostgresServer
 
 UNREACHABLE_PORT = 1
-
-
-@pytest.fixture(params=["postgresql", "mariadb"])
-def server_bank(
-    request: pytest.FixtureRequest, ledgers: Callable[[DatabaseName], Ledger]
-) -> Iterator[Bank]:
-    from tests.contract.bank import Bank
-
-    bank = Bank(ledgers(request.param))
-    yield bank
-    bank.close()
 
 
 def run(database: Any, **options: Any) -> duly.Result:

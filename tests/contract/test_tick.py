@@ -264,13 +264,6 @@ class Held:
         assert self.go_on.wait(30)
 
 
-@pytest.fixture(params=["postgres_bank", "mariadb_bank"])
-def server_bank(request: pytest.FixtureRequest) -> Bank:
-    """Where two handlers can be under way at once: in a SQLite file one excludes the other."""
-    bank: Bank = request.getfixturevalue(request.param)
-    return bank
-
-
 def overlapping(bank: Bank, held: Held, most: int) -> tuple[duly.App, threading.Thread]:
     """Two hosts: the first is inside its oldest occurrence; the second, to tick now."""
     options: dict[str, Any] = {"schedule": DAILY, "starts": midnight(1), "max_running": most}

@@ -108,7 +108,8 @@ class Starting:
 
     def correct(self, job: Job, earlier: Occurrence, order: ops.Order) -> Result:
         """Make the correction that follows *earlier*, which must be settled."""
-        known = self._registry.known(job)
+        # A second effect by a definition that was edited meanwhile is worse than one read.
+        known = self._registry.known(job, fresh=True)
         schedule = named(job, known)
         occurrence = Occurrence(
             earlier.job, earlier.nominal_time, earlier.partition, earlier.correction + 1
