@@ -55,6 +55,19 @@ def test_torn_occurrence_may_be_corrected(bank: Bank) -> None:
     assert (entry.action, entry.actor) == ("correct", "ann")
 
 
+def test_correction_by_a_definition_that_was_edited_meanwhile_is_refused(bank: Bank) -> None:
+    """Also by a process that ran the job a moment ago, and remembers what it was told then."""
+    old = bank.define(bank.app(), schedule="0 0 * * *")
+    old.run(bank.job, OLD, off_schedule=True)
+    new = bank.define(bank.app(), schedule="0 1 * * *")
+    new.register()
+
+    with pytest.raises(duly.DefinitionStale):
+        old.correct(bank.occurrence().key, **ORDER)
+
+    assert bank.units == UNITS
+
+
 def test_correction_ordered_again_is_a_duplicate(bank: Bank) -> None:
     """Its key is fixed by what it corrects: saying it twice makes one effect."""
     app = tear(bank)
