@@ -20,6 +20,10 @@ _PRUNED = COVER + "test_period_that_was_run_and_pruned_after_the_plan_is_left_al
 _DECIDED = REGISTERING + "test_revision_decided_before_a_tick_and_written_later_is_not_lost"
 _BESIDE = REGISTERING + "test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect"
 
+_FREED = (
+    "tests/contract/test_hold.py::"
+    "test_occurrence_whose_held_command_failed_is_missing_although_a_tick_passed_it_by"
+)
 _THEN = (
     "    return (yield from then(request))\n\n\ndef _effect(request: Request) -> Ops:\n"
     "    handled: Returned | Raised = yield CallHandler()\n"
@@ -271,5 +275,21 @@ CATCH_UP_MUTANTS = [
         killer="tests/contract/test_starts.py::"
         "test_start_that_is_refused_for_its_own_sake_leaves_no_revision"
         "[sqlite-junk-NominalTimeInvalid]",
+    ),
+    Mutant(
+        name="released-without-reopening",
+        rule="A held key that is freed is a hole again, whatever was found complete.",
+        file="_sync/work.py",
+        old='            session.change("reopen", {"job": job,',
+        new='            dict({"job": job,',
+        killer=_FREED + "[sqlite-after the mark]",
+    ),
+    Mutant(
+        name="marked-over-what-was-freed",
+        rule="A mark counts only if nothing was freed since the plan.",
+        file="_db/sql/catch_up.sql",
+        old="  AND COALESCE(complete_us, :never_us) = :known_us\n",
+        new="",
+        killer=_FREED + "[sqlite-before the mark]",
     ),
 ]

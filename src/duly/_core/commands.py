@@ -145,10 +145,10 @@ def _finished(request: Request, ran: Ran, origin: ErrorOrigin = ErrorOrigin.HAND
 
 
 def _released(error: BaseException, origin: ErrorOrigin) -> Ops:
-    if (yield Release(error, origin)):
-        yield Commit()
-    else:
+    if not (yield Release(error, origin)):
         yield Rollback()  # a person was faster, or an earlier try landed
+    elif not (yield Commit()):
+        raise Lost(RuntimeError("the database rolled the commit back"))
     return Report(Outcome.FAILED, error=error, origin=origin)
 
 

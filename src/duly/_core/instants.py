@@ -20,6 +20,8 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 US_MIN: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 US_MAX: Final = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+NEVER_US: Final = US_MIN + 86_400_000_000
+"""What stands for "complete up to no time": early enough, with room for counting down."""
 
 RFC_3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core.expected import Pause
-from duly._core.instants import from_us, to_us
+from duly._core.instants import NEVER_US, from_us, to_us
 from duly._core.policies import Policies
 from duly._core.revision import Revision
 from duly._core.zone_record import ZoneRecord
@@ -101,6 +101,8 @@ def add_revision(session: Session, revision: Revision, recorded_by: str) -> None
     before = {
         "job": revision.job,
         "complete_us": to_us(revision.effective_at) - 1,
+        "known_us": NEVER_US,
+        "never_us": NEVER_US,
         "revision": revision.number,
     }
     session.change("mark_complete" if revision.number == 1 else "unmark_complete", before)

@@ -96,7 +96,7 @@ class Attempts:
         )
         shell = self.shell(work, wait_s=wait_s)
         # A command brings a protocol of its own: its work is outside the transaction.
-        protocol = getattr(job.handler, "protocol", attempt)
+        protocol = getattr(job.handler, "duly_protocol", attempt)
         report = shell.drive(protocol(request))
         self._database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
         return ended(work, shell, report, due_at=nominal.due_at)

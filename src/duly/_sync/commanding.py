@@ -42,7 +42,7 @@ class Commanding:
         after_crash: `retry`: complete it after the command; `hold`: take the key before.
 
     Attributes:
-        protocol: By which an attempt goes on; the handler's own work is beside the transaction.
+        duly_protocol: By which an attempt goes on; its work is beside the transaction.
         run: For which the command was started; None before.
     """
 
@@ -64,11 +64,11 @@ class Commanding:
         self._ran: ops.Ran | None = None
         self._ended: command.Ended | None = None
         if after_crash == HOLD:
-            self.protocol = commands.hold
+            self.duly_protocol = commands.hold
         elif database.path is not None:
-            self.protocol = commands.outside
+            self.duly_protocol = commands.outside
         else:
-            self.protocol = attempt
+            self.duly_protocol = attempt
 
     def __call__(self, run: Run) -> dict[str, Any]:
         """Run the command if it has not run in this start, then apply the SQL that it wrote."""

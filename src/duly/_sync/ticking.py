@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops, timing
-from duly._core.instants import from_us, to_us
+from duly._core.instants import NEVER_US, from_us, to_us
 from duly._core.occurrence import Occurrence
 from duly._core.resolve import Nominal
 from duly._core.states import Outcome
@@ -336,6 +336,9 @@ class Ticking:
         params = {
             "job": known.job,
             "complete_us": complete_us,
+            # A held command that failed since then left a hole where the plan saw none.
+            "known_us": NEVER_US if known.complete_us is None else known.complete_us,
+            "never_us": NEVER_US,
             "revision": known.latest.number,
         }
         try:

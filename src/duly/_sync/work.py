@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core import wording
-from duly._core.instants import format_instant, from_us
+from duly._core.instants import NEVER_US, format_instant, from_us
 from duly._core.ops import Hold, Release, Resume
 from duly._core.redact import redact
 from duly._core.states import ErrorOrigin, Outcome
@@ -127,6 +127,10 @@ class Account:
             return False
         session.change("release_attempt", mine)
         if isinstance(op, Release):
+            # A tick may have passed by what was held, and may be about to say so.
+            nominal_us = self._work.occurrence.nominal_us
+            job = self._work.occurrence.job
+            session.change("reopen", {"job": job, "nominal_us": nominal_us, "never_us": NEVER_US})
             row = self.ended(session, Outcome.FAILED, op.error, op.origin)
             session.change("record_attempt", row)
         return True

@@ -43,8 +43,16 @@ UPDATE duly_job SET shown_name = :shown_name WHERE name = :job
 -- name: mark_complete
 UPDATE duly_job SET complete_us = :complete_us
 WHERE name = :job AND (complete_us IS NULL OR complete_us < :complete_us)
+  AND COALESCE(complete_us, :never_us) = :known_us
   AND NOT EXISTS (
     SELECT 1 FROM duly_job_revision AS r WHERE r.job = :job AND r.revision > :revision)
+
+-- name: reopen
+UPDATE duly_job
+SET complete_us = CASE
+  WHEN COALESCE(complete_us, :never_us) < :nominal_us THEN COALESCE(complete_us, :never_us)
+  ELSE :nominal_us END - 1
+WHERE name = :job
 
 -- name: unmark_complete
 UPDATE duly_job SET complete_us = :complete_us
