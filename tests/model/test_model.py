@@ -22,7 +22,7 @@ from tests.model.world import world
 if TYPE_CHECKING:
     from tests.servers.database import Database
 
-EXAMPLES = {"sqlite": 60, "postgresql": 8, "mariadb": 8}
+EXAMPLES = {"sqlite": 120, "postgresql": 8, "mariadb": 8}
 
 
 def _drive(database: Database, examples: int, *, anew: bool = False) -> None:
