@@ -19,6 +19,7 @@ __all__ = [
     "DatabaseNotFound",
     "DatabaseReadOnly",
     "DefinitionStale",
+    "DestinationInvalid",
     "DuplicateJob",
     "DulyError",
     "Expired",
@@ -27,10 +28,13 @@ __all__ = [
     "HandlerTimeout",
     "InvariantBroken",
     "KeyInvalid",
+    "MessageInvalid",
+    "MessageSettled",
     "MissingExtra",
     "NoTransaction",
     "NominalTimeInvalid",
     "NotDue",
+    "NotInTransaction",
     "OffSchedule",
     "OperatorError",
     "PartitionsInvalid",
@@ -49,7 +53,9 @@ __all__ = [
     "SwallowedError",
     "TransactionEnded",
     "TransientError",
+    "UnknownDestination",
     "UnknownJob",
+    "UnknownMessage",
     "UnsafeStorage",
     "UnsupportedDatabase",
     "UsageError",
@@ -170,6 +176,36 @@ class NoTransaction(UsageError):
     code = "no_transaction"
 
 
+class NotInTransaction(NoTransaction):
+    """A message was to be sent where no transaction of its occurrence is open."""
+
+    code = "not_in_transaction"
+
+
+class DestinationInvalid(UsageError):
+    """A destination whose settings contradict each other, or outlive what its receiver promises."""
+
+    code = "destination_invalid"
+
+
+class UnknownDestination(UsageError):
+    """No destination of that name is registered."""
+
+    code = "unknown_destination"
+
+
+class MessageInvalid(UsageError):
+    """A message that cannot be sent as it is: its body, a header, its name, its times."""
+
+    code = "message_invalid"
+
+
+class UnknownMessage(UsageError):
+    """No message has that id."""
+
+    code = "unknown_message"
+
+
 class UnsupportedDatabase(UsageError):
     """A database that duly does not know, or too old a version."""
 
@@ -231,6 +267,12 @@ class AlreadySettled(OperatorError):
     """The key is settled, but not as applied: skipped, superseded, waived or torn."""
 
     code = "already_settled"
+
+
+class MessageSettled(OperatorError):
+    """What was asked of a message is not possible in the state that it is in."""
+
+    code = "message_settled"
 
 
 class Expired(OperatorError):

@@ -1,4 +1,4 @@
-"""The words for how attempts and occurrences end, and which ending may follow which.
+"""The words for how attempts, occurrences and messages end, and which ending may follow which.
 
 Literal data: the docs' diagrams are made from it. It must never grow behaviour.
 """
@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["DISPOSITION_TRANSITIONS", "RECORDED_OUTCOMES", "Disposition", "ErrorOrigin", "Outcome"]
+__all__ = [
+    "DISPOSITION_TRANSITIONS",
+    "MESSAGE_TRANSITIONS",
+    "RECORDED_OUTCOMES",
+    "Disposition",
+    "ErrorOrigin",
+    "MessageState",
+    "Outcome",
+    "Verdict",
+]
 
 
 class Outcome(StrEnum):
@@ -66,4 +75,63 @@ DISPOSITION_TRANSITIONS: dict[Disposition | None, frozenset[Disposition]] = {
     Disposition.SUPERSEDED: frozenset(),
     Disposition.WAIVED: frozenset(),
     Disposition.TORN: frozenset({Disposition.WAIVED}),
+}
+
+
+class MessageState(StrEnum):
+    """Where a message of the outbox stands.
+
+    Attributes:
+        PENDING: To be sent; nothing of it is under way.
+        SENDING: A relay has written down that it starts a send, and not yet how it ended.
+        SENT: The receiver has it, as the receiver, a lookup or a person said.
+        UNCERTAIN: It may have been sent; only a lookup or a person says which.
+        DEAD: It will not be sent any more, unless a person says otherwise.
+        CANCELLED: A person took it back before any send was started.
+    """
+
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    UNCERTAIN = "uncertain"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+class Verdict(StrEnum):
+    """What a channel says of one send.
+
+    Attributes:
+        SENT: The receiver said that it has it.
+        NOT_SENT: Surely nothing arrived; it may be sent again whatever the contract.
+        REFUSED: The receiver answered, and surely did nothing.
+        AMBIGUOUS: It may have arrived; the contract decides what follows.
+    """
+
+    SENT = "sent"
+    NOT_SENT = "not_sent"
+    REFUSED = "refused"
+    AMBIGUOUS = "ambiguous"
+
+
+# From -> to; every change is a compare-and-set. What leaves `uncertain`, `dead` or `sent` does so
+# by a lookup's or a person's word alone, or by the late word of the very send that was in doubt.
+MESSAGE_TRANSITIONS: dict[MessageState | None, frozenset[MessageState]] = {
+    None: frozenset({MessageState.PENDING}),
+    MessageState.PENDING: frozenset(
+        {MessageState.SENDING, MessageState.UNCERTAIN, MessageState.DEAD, MessageState.CANCELLED}
+    ),
+    MessageState.SENDING: frozenset(
+        {
+            MessageState.SENDING,
+            MessageState.SENT,
+            MessageState.PENDING,
+            MessageState.UNCERTAIN,
+            MessageState.DEAD,
+        }
+    ),
+    MessageState.SENT: frozenset(),
+    MessageState.UNCERTAIN: frozenset({MessageState.SENT, MessageState.PENDING, MessageState.DEAD}),
+    MessageState.DEAD: frozenset({MessageState.PENDING, MessageState.SENT}),
+    MessageState.CANCELLED: frozenset(),
 }

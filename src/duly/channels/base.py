@@ -1,0 +1,82 @@
+"""What every channel is written on: the message it gets, the answers it may give, and secrets.
+
+A channel is any object with `send(message) -> Answer` and `close()`. It sends once, within
+`message.timeout`, from several threads at once; it retries nothing, and where it does not know
+whether the receiver has the message, it says `Answer.ambiguous`. Never import one channel from
+another.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duly._core.channel import Answer, Channel, Lookup, Message, answered
+from duly._core.contract import Contract
+from duly._core.states import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Answer",
+    "Channel",
+    "Contract",
+    "Lookup",
+    "Message",
+    "Secret",
+    "SecretMissing",
+    "Verdict",
+    "answered",
+]
+
+
+class SecretMissing(Exception):
+    """A secret cannot be read now, so nothing was sent; a channel answers `not_sent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A reference to a secret, read anew for each send; its value is never stored or shown.
+
+    Attributes:
+        name: What people may see of it.
+        read: Gives the value.
+    """
+
+    name: str
+    read: Callable[[], str] = field(repr=False)
+
+    @classmethod
+    def env(cls, name: str) -> Secret:
+        """The environment variable *name*."""
+        return cls(f"${name}", lambda: os.environ[name])
+
+    @classmethod
+    def file(cls, path: str | Path) -> Secret:
+        """The content of a file, without the newline at its end."""
+        return cls(str(path), lambda: Path(path).read_text("utf-8").rstrip("\r\n"))
+
+    @classmethod
+    def call(cls, name: str, read: Callable[[], str]) -> Secret:
+        """What *read* returns, such as a vault's answer."""
+        return cls(name, read)
+
+    def value(self) -> str:
+        """The secret.
+
+        Raises:
+            SecretMissing: It cannot be read, or is empty.
+        """
+        try:
+            found = self.read()
+        except Exception as error:
+            raise SecretMissing(
+                f"the secret {self.name} cannot be read ({type(error).__name__}): set it where the"
+                " relay runs"
+            ) from error
+        if not found:
+            raise SecretMissing(f"the secret {self.name} is empty: set it where the relay runs")
+        return found

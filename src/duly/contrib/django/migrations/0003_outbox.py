@@ -1,0 +1,15 @@
+"""What is sent beyond the database: messages, their deliveries, their order."""
+
+from __future__ import annotations
+
+from django.db import migrations
+
+from duly.contrib.django.migrations import create, keep
+
+
+class Migration(migrations.Migration):
+    """Runs on connections of duly's own, so Django keeps no transaction open meanwhile."""
+
+    atomic = False
+    dependencies = [("duly", "0002_expectation")]
+    operations = [migrations.RunPython(create, keep)]
