@@ -1,9 +1,11 @@
-"""Fixtures of all tests: the databases.
+"""Fixtures of all tests: the databases and the brokers.
 
 - `database`: a `Database` (name, url), fresh and empty; the test runs once on each of the three.
 - `postgres`, `mariadb`: the session's shared servers, for databases of one's own on one of them:
   `url = postgres.create_database()`, and `postgres.drop(url)`. Nobody may stop them.
 - `postgres_private`, `mariadb_private`: a server of this test alone, which it may kill and restart.
+- `rabbitmq`, `redis`, `nats`: the session's shared brokers; tests name their own queues on them.
+- `rabbitmq_private`, `redis_private`, `nats_private`: a broker of this test alone.
 
 A server that cannot be had skips its tests by name; under CI=true it fails them.
 """
@@ -21,17 +23,22 @@ import pytest
 from tests.servers import keeper
 from tests.servers.database import DATABASES, Database, DatabaseName
 from tests.servers.mariadb import MariaDBServer
+from tests.servers.nats import NatsServer
 from tests.servers.postgresql import PostgresServer
-from tests.servers.server import Server, UnavailableError
+from tests.servers.program import Program, UnavailableError
+from tests.servers.rabbitmq import RabbitMQServer
+from tests.servers.redis import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AnyServer = TypeVar("AnyServer", bound=Server)
+    from tests.servers.server import Server
+
+AnyServer = TypeVar("AnyServer", bound=Program)
 
 _KEEPER = pytest.StashKey[keeper.Keeper]()
-_SKIP = "no database server"
+_SKIP = "no server"
 
 
 # ----------------------------------------------------------------------------------------- fixtures
@@ -70,6 +77,36 @@ def mariadb_private() -> Iterator[MariaDBServer]:
     yield from _private(MariaDBServer)
 
 
+@pytest.fixture(scope="session")
+def rabbitmq() -> RabbitMQServer:
+    return _shared(RabbitMQServer)
+
+
+@pytest.fixture(scope="session")
+def redis() -> RedisServer:
+    return _shared(RedisServer)
+
+
+@pytest.fixture(scope="session")
+def nats() -> NatsServer:
+    return _shared(NatsServer)
+
+
+@pytest.fixture
+def rabbitmq_private() -> Iterator[RabbitMQServer]:
+    yield from _private(RabbitMQServer)
+
+
+@pytest.fixture
+def redis_private() -> Iterator[RedisServer]:
+    yield from _private(RedisServer)
+
+
+@pytest.fixture
+def nats_private() -> Iterator[NatsServer]:
+    yield from _private(NatsServer)
+
+
 def _shared(kind: type[AnyServer]) -> AnyServer:
     try:
         return kind.at(keeper.ask(kind.name))
@@ -86,7 +123,7 @@ def _private(kind: type[AnyServer]) -> Iterator[AnyServer]:
     server.close()
 
 
-def _refuse(kind: type[Server], error: UnavailableError) -> NoReturn:
+def _refuse(kind: type[Program], error: UnavailableError) -> NoReturn:
     reason = f"{_SKIP} {kind.name}: {error}"
     if os.environ.get("CI") == "true":
         raise pytest.fail.Exception(reason, pytrace=False) from None

@@ -24,13 +24,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.servers.mariadb import MariaDBServer
+from tests.servers.nats import NatsServer
 from tests.servers.postgresql import PostgresServer
 from tests.servers.processes import ROOT
-from tests.servers.server import Address, Server, UnavailableError
+from tests.servers.program import Address, Program, UnavailableError
+from tests.servers.rabbitmq import RabbitMQServer
+from tests.servers.redis import RedisServer
 
 SOCKET_VARIABLE = "DULY_TESTS_KEEPER"
 MEMORY_BYTES_MIN = 4 * 1024**3
-KINDS: dict[str, type[Server]] = {each.name: each for each in (PostgresServer, MariaDBServer)}
+KINDS: dict[str, type[Program]] = {
+    each.name: each
+    for each in (PostgresServer, MariaDBServer, RabbitMQServer, RedisServer, NatsServer)
+}
 
 
 # ----------------------------------------------------------------------------------- in the session
@@ -100,10 +106,10 @@ def _connect(path: str) -> socket.socket:
 class _Kept:
     """One shared server of the keeper's, or why there is none."""
 
-    def __init__(self, kind: type[Server]) -> None:
+    def __init__(self, kind: type[Program]) -> None:
         self._kind = kind
         self._lock = threading.Lock()
-        self._server: Server | None = None
+        self._server: Program | None = None
         self._answer: dict[str, object] | None = None
 
     def answer(self) -> dict[str, object]:

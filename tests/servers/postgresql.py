@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from tests.servers.server import Server, UnavailableError
+from tests.servers.program import UnavailableError
+from tests.servers.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

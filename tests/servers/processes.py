@@ -109,13 +109,13 @@ class Guarded:
 
 
 def kill_whole(pid: int) -> None:
-    """SIGKILL to *pid* and its children, as a power cut would: none of them sees another die.
+    """SIGKILL to *pid* and all below it, as a power cut would: none of them sees another die.
 
     A PostgreSQL backend has a session of its own, so a process group would not do.
     """
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)  # so that it starts no child and reacts to no death meanwhile
-    victims = children_of(pid)
+    victims = _descendants_of(pid)
     for victim in (*victims, pid):
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
@@ -127,6 +127,11 @@ def kill_whole(pid: int) -> None:
 def children_of(pid: int) -> list[int]:
     """The direct children of *pid* now, dead ones left out."""
     return [child for child, parent, state in _processes() if parent == pid and state != "Z"]
+
+
+def _descendants_of(pid: int) -> list[int]:
+    children = children_of(pid)
+    return [*children, *(each for child in children for each in _descendants_of(child))]
 
 
 def _is_alive(pid: int) -> bool:

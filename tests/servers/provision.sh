@@ -17,6 +17,14 @@ have_mariadb() {
     PATH=$PATH:/usr/sbin:/usr/local/sbin command -v mariadbd >/dev/null 2>&1
 }
 
+have_rabbitmq() {
+    ls /usr/lib/rabbitmq/bin/rabbitmq-server >/dev/null 2>&1
+}
+
+have_nats() {
+    PATH=$PATH:/usr/sbin command -v nats-server >/dev/null 2>&1
+}
+
 have_cron() {
     PATH=$PATH:/usr/sbin command -v cron >/dev/null 2>&1
 }
@@ -69,6 +77,10 @@ have strace || packages="$packages strace"
 # What `duly units` prints is read by systemd's own program, and run by a real cron.
 have systemd-analyze || packages="$packages systemd"
 have_cron || packages="$packages cron"
+# The peers of the channels.
+have_rabbitmq || packages="$packages rabbitmq-server"
+have_nats || packages="$packages nats-server"
+have redis-server || packages="$packages redis-server"
 # shellcheck disable=SC2086 # the packages are words
 [ -z "$packages" ] || install_debian $packages
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.processes import ROOT
-from tests.servers.server import NotOursError
+from tests.servers.program import NotOursError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
