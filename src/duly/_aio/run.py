@@ -5,21 +5,27 @@ It lends the same connection, under the same refusals; it decides nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from duly._aio.session import LentAsyncSession, awaited_face
 from duly._sync.run import Attempted
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import CursorResult
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from duly._sync.run import Lender
+
+Kind = TypeVar("Kind", bound=AsyncSession)
 
 
 class Run(Attempted):
     """One attempt at one occurrence, inside its transaction; see `duly.Run`."""
 
-    _lent: AsyncConnection | None = None
+    _face: AsyncConnection | None = None
 
     @property
     def connection(self) -> AsyncConnection:
@@ -28,11 +34,35 @@ class Run(Attempted):
         Savepoints (`async with connection.begin_nested():`) are free to use; commit, rollback
         and close raise UsageError.
         """
-        lent = self._lender.connection()
-        if self._lent is None:
-            self._lent = AsyncConnection(AsyncEngine(lent.engine), sync_connection=lent)
-        return self._lent
+        connection = self._lent().connection()
+        if self._face is None:
+            self._face = awaited_face(connection)
+        return self._face
+
+    @property
+    def session(self) -> AsyncSession:
+        """A SQLAlchemy AsyncSession in the open transaction, made when first asked for.
+
+        duly flushes it when the handler returns; an error of that flush is the handler's. Its
+        commit, rollback and close raise UsageError; `session.begin_nested()` is free to use.
+        """
+        return self.session_of(AsyncSession)
+
+    def session_of(self, kind: type[Kind]) -> Kind:
+        """The same session, of another class: SQLModel's AsyncSession.
+
+        Args:
+            kind: A class derived from SQLAlchemy's AsyncSession. A run has one session.
+
+        Raises:
+            UsageError: Not such a class, or the session is of another one already.
+        """
+        found: Kind = self._lent().session(kind, LentAsyncSession)
+        return found
 
     async def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return await self.connection.execute(text(sql), params)
+
+    def _lent(self) -> Lender:
+        return self._lender

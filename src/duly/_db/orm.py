@@ -7,7 +7,7 @@ hid, fails the attempt. It never commits: its end releases a savepoint of duly's
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy.orm import Session
 
@@ -15,6 +15,14 @@ from duly.errors import SwallowedError, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+
+# In a savepoint of its own, an error of a flush leaves duly's transaction usable, and comes out
+# as it is; without one, the session would roll back the transaction itself.
+OPTIONS: Final[dict[str, Any]] = {
+    "join_transaction_mode": "create_savepoint",
+    "expire_on_commit": False,
+}
 
 
 class LentSession:
@@ -25,12 +33,12 @@ class LentSession:
         connection: With a transaction begun through SQLAlchemy.
     """
 
+    # What the class of the session is derived from, and an example of one.
+    base: ClassVar[tuple[type[Any], str]] = (Session, "sqlmodel.Session")
+
     def __init__(self, kind: type[Any], connection: Connection) -> None:
-        # In a savepoint of its own, an error of a flush leaves duly's transaction usable, and
-        # comes out as it is; without one, the session would roll back the transaction itself.
-        self._session: Session = _refusing(_checked(kind))(
-            bind=connection, join_transaction_mode="create_savepoint", expire_on_commit=False
-        )
+        self._kind = self._checked(kind)
+        self._face, self._session = self._made(connection)
         self._root = Session.begin(self._session)
 
     def as_a(self, kind: type[Any]) -> Any:
@@ -39,14 +47,14 @@ class LentSession:
         Raises:
             UsageError: It is of another one.
         """
-        if not isinstance(self._session, _checked(kind)):
-            made = type(self._session).__mro__[1]
+        if not isinstance(self._face, self._checked(kind)):
+            made = self._kind
             raise UsageError(
                 f"this run's session is a {made.__module__}.{made.__qualname__} already, and two"
                 " sessions in one transaction would not see each other's objects: ask for"
                 f" run.session_of({kind.__name__}) first, and everywhere"
             )
-        return self._session
+        return self._face
 
     def finish(self) -> None:
         """Flush, and release the session's savepoint.
@@ -69,18 +77,24 @@ class LentSession:
             )
         self._root.commit()
 
+    def _made(self, connection: Connection) -> tuple[Any, Session]:
+        """What the handler gets, and the session beneath it."""
+        session: Session = refusing(self._kind)(bind=connection, **OPTIONS)
+        return session, session
 
-def _checked(kind: Any) -> Any:
-    if not (isinstance(kind, type) and issubclass(kind, Session)):
-        raise UsageError(
-            f"{kind!r} is no class derived from sqlalchemy.orm.Session, and run.session_of makes a"
-            " session of no other: give sqlmodel.Session, or leave it to run.session"
-        )
-    return kind
+    def _checked(self, kind: Any) -> Any:
+        base, example = self.base
+        if not (isinstance(kind, type) and issubclass(kind, base)):
+            raise UsageError(
+                f"{kind!r} is no class derived from SQLAlchemy's {base.__name__}, and"
+                f" run.session_of makes a session of no other here: give {example}, or leave it to"
+                " run.session"
+            )
+        return kind
 
 
 @cache
-def _refusing(kind: Any) -> Any:
+def refusing(kind: Any) -> Any:
     """A class of sessions whose end is not the handler's to decide."""
     refused = ("commit", "rollback", "close", "reset", "invalidate", "prepare")
     methods = {name: _refuser(name) for name in refused}

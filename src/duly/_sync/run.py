@@ -147,7 +147,10 @@ class Run(Attempted):
         Raises:
             UsageError: Not such a class, or the session is of another one already.
         """
-        return self._lent().session(kind)
+        from duly._db.orm import LentSession
+
+        found: Kind = self._lent().session(kind, LentSession)
+        return found
 
     def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
@@ -197,15 +200,12 @@ class Lender:
             self._connection.begin()
         return self._connection
 
-    def session(self, kind: type[Kind]) -> Kind:
+    def session(self, kind: type[Any], lent: type[LentSession]) -> Any:
         """The ORM session on the connection, made when first asked for."""
         self.refuse_late()
         if self._session is None:
-            from duly._db.orm import LentSession
-
-            self._session = LentSession(kind, self.connection())
-        found: Kind = self._session.as_a(kind)
-        return found
+            self._session = lent(kind, self.connection())
+        return self._session.as_a(kind)
 
     def flush(self) -> None:
         """Send what the ORM session still holds back.
