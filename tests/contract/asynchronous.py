@@ -2,7 +2,8 @@
 
 A `Loop` is a thread with an event loop. `AioApp` is a `duly.aio.App` whose methods are called
 from any thread and wait for their end there; a handler that is a plain function runs in a
-greenlet of its task, where `run.execute` awaits in place.
+greenlet of its task, where `run.execute` awaits in place. `AioConnection` is a connection of a
+task's own, whose statements and claims are awaited there one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
+import aiosqlite
+import asyncmy
+import psycopg
 import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.util import await_only, greenlet_spawn
 
 import duly
@@ -20,6 +25,8 @@ import duly.aio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from tests.servers.database import Database
 
 
 class Loop:
@@ -123,3 +130,75 @@ class AioApp:
     @_probe.setter
     def _probe(self, probe: Any) -> None:
         self.aio._probe = probe
+
+
+class AioConnection:
+    """An asynchronous connection or session, with the face of a synchronous one."""
+
+    def __init__(self, loop: Loop, awaited: Any) -> None:
+        self.loop = loop
+        self.awaited = awaited
+
+    def execute(self, sql: str) -> Any:
+        return self.loop.result(execute(self.awaited, sql))
+
+    def claim(self, occurrence: Any, **options: Any) -> Any:
+        return AioClaim(
+            self.loop, self.loop.result(duly.aio.claim(self.awaited, occurrence, **options))
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """`commit`, `rollback`, `close` and their like."""
+
+        def called() -> Any:
+            return self.loop.result(_called(self.awaited, name))
+
+        return called
+
+
+class AioClaim:
+    """A `duly.aio.Claim` with the face of a `duly.Claim`."""
+
+    def __init__(self, loop: Loop, claim: duly.aio.Claim) -> None:
+        self._loop = loop
+        self._claim = claim
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._claim, name)
+
+    def confirm(self) -> None:
+        self._loop.result(self._claim.confirm())
+
+
+async def connected(database: Database, *, autocommit: bool = False) -> Any:
+    """A new connection of aiosqlite, psycopg or asyncmy."""
+    match database.name:
+        case "sqlite":
+            return await aiosqlite.connect(
+                database.path, isolation_level=None if autocommit else "DEFERRED"
+            )
+        case "postgresql":
+            where = database.address("dbname")
+            return await psycopg.AsyncConnection.connect(**where, autocommit=autocommit)
+        case "mariadb":
+            where = database.address("database")
+            return await asyncmy.connect(**where, autocommit=autocommit)
+
+
+async def execute(connection: Any, sql: str) -> Any:
+    """Execute *sql*; a driver's rows, or SQLAlchemy's result."""
+    if isinstance(connection, AsyncConnection | AsyncSession):
+        return await connection.execute(sqlalchemy.text(sql))
+    cursor = connection.cursor()
+    if isinstance(connection, aiosqlite.Connection):
+        cursor = await cursor
+    try:
+        await cursor.execute(sql)
+        return list(await cursor.fetchall()) if cursor.description else []
+    finally:
+        await cursor.close()
+
+
+async def _called(connection: Any, name: str) -> Any:
+    done = getattr(connection, name)()
+    return await done if inspect.isawaitable(done) else done

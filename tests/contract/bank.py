@@ -24,7 +24,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 import duly
-from tests.contract.asynchronous import AioApp, Loop
+from tests.contract.asynchronous import AioApp, AioConnection, Loop, connected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,6 +247,17 @@ class Bank:
         connection = autocommit(self.database)
         self._open.callback(_close, connection)
         return connection
+
+    def aio_connect(self, *, autocommit: bool = False) -> AioConnection:
+        """A connection of an asynchronous driver's own, closed with the bank."""
+        made = self.loop.result(connected(self.database, autocommit=autocommit))
+        connection = AioConnection(self.loop, made)
+        self._open.callback(_close, connection)
+        return connection
+
+    def aio_autocommit(self) -> AioConnection:
+        """The same in autocommit."""
+        return self.aio_connect(autocommit=True)
 
     # ------------------------------------------------------------------------------------ waiting
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.contract.bank import DRIVER_ERRORS, Bank, Ledger
-from tests.contract.ways import KINDS, WAYS, AppDoor, AppKind, ClaimDoor, Door, Way
+from tests.contract.callers import ClaimDoor
+from tests.contract.doors import AppDoor, Door
+from tests.contract.ways import KINDS, WAYS, AppKind, Way
 from tests.servers.database import DATABASES, Database, DatabaseName
 
 if TYPE_CHECKING:

@@ -17,14 +17,15 @@ from sqlalchemy.orm import Session
 
 import duly
 from tests.contract.bank import OLD, UNITS, Bank, execute, recent
-from tests.contract.ways import executor
+from tests.contract.callers import claim_on
+from tests.contract.doors import executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.contract.bank import Ledger
-    from tests.contract.ways import ClaimDoor
+    from tests.contract.callers import ClaimDoor
     from tests.servers.database import DatabaseName
 
 
@@ -41,7 +42,7 @@ def test_claim_that_its_caller_rolls_back_leaves_no_trace(caller_door: ClaimDoor
 
     def change_of_mind() -> None:
         with caller_door.transaction() as connection:
-            assert duly.claim(connection, bank.occurrence()).is_new
+            assert claim_on(connection, bank.occurrence()).is_new
             executor(connection)(bank.credit())
             raise Abandoned
 
@@ -56,7 +57,7 @@ def test_claim_does_not_commit_by_itself(caller_door: ClaimDoor) -> None:
     """Until the caller commits, nobody else sees the claim."""
     bank = caller_door.bank
     with caller_door.transaction() as connection:
-        duly.claim(connection, bank.occurrence())
+        claim_on(connection, bank.occurrence())
         executor(connection)(bank.credit())
         assert (bank.units, bank.settled, bank.attempts) == (0, [], [])
     assert (bank.units, bank.outcomes) == (UNITS, ["applied"])
@@ -66,7 +67,7 @@ def test_claim_takes_the_text_of_a_key(caller_door: ClaimDoor) -> None:
     """The key's text and the occurrence are the same claim."""
     bank = caller_door.bank
     with caller_door.transaction() as connection:
-        claim = duly.claim(connection, bank.occurrence().key)
+        claim = claim_on(connection, bank.occurrence().key)
         assert claim.key == bank.occurrence().key
     assert caller_door.start().attempt_id == claim.attempt_id
 
@@ -79,7 +80,7 @@ def test_refused_claim_leaves_the_callers_transaction_at_work(caller_door: Claim
         run = executor(connection)
         run(bank.credit(1))
         with pytest.raises(duly.PayloadConflict):
-            duly.claim(connection, bank.occurrence(), payload=2)
+            claim_on(connection, bank.occurrence(), payload=2)
         run(bank.credit(2))
     assert bank.units == UNITS + 3
     assert bank.outcomes == ["applied"]
@@ -89,10 +90,8 @@ def test_several_claims_in_one_transaction_commit_together(caller_door: ClaimDoo
     """A caller may do several occurrences at once."""
     bank = caller_door.bank
     with caller_door.transaction() as connection:
-        claims = [
-            duly.claim(connection, bank.occurrence(OLD, partition)) for partition in ("b", "a")
-        ]
-        again = duly.claim(connection, bank.occurrence(OLD, "a"))
+        claims = [claim_on(connection, bank.occurrence(OLD, partition)) for partition in ("b", "a")]
+        again = claim_on(connection, bank.occurrence(OLD, "a"))
     assert [claim.is_new for claim in claims] == [True, True]
     assert not again.is_new
     assert [s.partition for s in bank.settled] == ["a", "b"]
@@ -102,7 +101,7 @@ def test_correction_cannot_be_claimed(caller_door: ClaimDoor) -> None:
     """A second effect is ordered by a person, never claimed."""
     key = caller_door.bank.occurrence().key
     with pytest.raises(duly.KeyInvalid, match="correct"), caller_door.transaction() as connection:
-        duly.claim(connection, f"{key}#2")
+        claim_on(connection, f"{key}#2")
     assert caller_door.bank.settled == []
 
 
@@ -112,7 +111,7 @@ def test_correction_cannot_be_claimed(caller_door: ClaimDoor) -> None:
 def test_confirm_of_a_claim_that_is_there_says_nothing(caller_door: ClaimDoor) -> None:
     """Just before the commit, a claim that stands is confirmed."""
     with caller_door.transaction() as connection:
-        claim = duly.claim(connection, caller_door.bank.occurrence())
+        claim = claim_on(connection, caller_door.bank.occurrence())
         executor(connection)(caller_door.bank.credit())
         claim.confirm()
     assert caller_door.bank.outcomes == ["applied"]
@@ -127,7 +126,7 @@ def test_confirm_of_a_claim_that_a_savepoint_took_along_raises(caller_door: Clai
             run = executor(connection)
             run(bank.credit())
             run("SAVEPOINT mine")
-            claim = duly.claim(connection, bank.occurrence())
+            claim = claim_on(connection, bank.occurrence())
             run("ROLLBACK TO SAVEPOINT mine")
             claim.confirm()
 

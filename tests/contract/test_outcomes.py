@@ -15,7 +15,7 @@ from tests.contract.bank import OLD, UNITS, Bank, execute, recent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.contract.ways import Door, Execute
+    from tests.contract.doors import Door, Execute
 
 
 class EffectFailed(Exception):

@@ -12,7 +12,7 @@ import duly
 from tests.contract.bank import OLD, UNITS, Bank, execute, recent, wait_until
 
 if TYPE_CHECKING:
-    from tests.contract.ways import AppDoor, Execute
+    from tests.contract.doors import AppDoor, Execute
 
 
 # ---------------------------------------------------------------------------------- when

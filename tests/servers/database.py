@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import psycopg
+import pymysql
+from sqlalchemy.engine import make_url
+
 if TYPE_CHECKING:
     from tests.servers.server import Server
 
@@ -21,7 +25,7 @@ class Database:
     Attributes:
         name: Which of the three.
         url: A SQLAlchemy URL; on a server it holds driver, user and password.
-        server: The server it is on; None for SQLite.
+        server: The server it is on; None for SQLite, and where it is only reached.
     """
 
     name: DatabaseName
@@ -37,12 +41,22 @@ class Database:
     @property
     def path(self) -> Path:
         """The file of a SQLite database."""
-        if self.server is not None:
+        if self.name != "sqlite":
             raise TypeError(f"a database on {self.name} is no file")
         return Path(self.url.removeprefix("sqlite:///"))
 
     def connect(self) -> Any:
         """A new connection of sqlite3, psycopg or PyMySQL; the caller closes it."""
-        if self.server is None:
-            return sqlite3.connect(self.path)
-        return self.server.connect(self.server.database_of(self.url))
+        match self.name:
+            case "sqlite":
+                return sqlite3.connect(self.path)
+            case "postgresql":
+                return psycopg.connect(**self.address("dbname"))
+            case "mariadb":
+                return pymysql.connect(**self.address("database"))
+
+    def address(self, database: str) -> dict[str, Any]:
+        """What a driver calls by these names, and the name of the database by *database*."""
+        url = make_url(self.url)
+        names = {"host": url.host, "port": url.port, "user": url.username}
+        return {**names, "password": url.password, database: url.database, "connect_timeout": 10}
