@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -20,6 +21,7 @@ import pytest
 
 from duly._cli.main import main
 from tests.servers.database import Database
+from tests.servers.processes import heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,16 +191,17 @@ def duly_process(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]
     def start(*arguments: str, **more: Any) -> subprocess.Popen[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("DULY_")}
         environment |= {"PYTHONPATH": str(ROOT / "src"), **more.pop("env", {})}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "duly", *arguments],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=more.pop("stdout", subprocess.PIPE),
-            stderr=subprocess.PIPE,
-            text=True,
-            **more,
-        )
+        with heard(signal.SIGHUP):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "duly", *arguments],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=more.pop("stdout", subprocess.PIPE),
+                stderr=subprocess.PIPE,
+                text=True,
+                **more,
+            )
         started.append(process)
         return process
 

@@ -61,14 +61,18 @@ def test_command_that_reports_failure_leaves_the_key_free_and_its_sql_is_dropped
 
 def test_killed_command_is_held_and_never_run_again(execute: Exec, bank: Bank, duly: Duly) -> None:
     """Nobody knows what it had done, so a person settles the key."""
-    killed = execute("hold", f"{CREDIT}; kill -9 $$")
+    killed = execute("hold", f"{CREDIT}; echo last words; kill -9 $$")
     again = execute("hold", CREDIT)
+    told_json = duly("--database", bank.url, "explain", KEY, "--json").json
     told = duly("--database", bank.url, "explain", KEY)
     waived = duly("--database", bank.url, "waive", KEY, "--reason", "it was done")
 
     assert (killed.code, again.code, bank.units()) == (3, 3, 0)
     assert "was killed by SIGKILL" in killed.err
     assert "is held: the command was started at" in told.out
+    (attempt,) = told_json["attempts"]
+    assert (attempt["outcome"], attempt["error_type"]) == ("torn", "CommandHeld")
+    assert "was killed by SIGKILL: last words" in attempt["error_message"]
     assert waived.code == 0, waived.err
 
 
@@ -90,6 +94,43 @@ def test_sql_that_the_database_refuses_leaves_nothing(
     assert refused.code == (1 if after_crash == "retry" else 3)
     assert "$DULY_SQL_OUT, line 2" in refused.err
     assert bank.units() == 0
+
+
+@BOTH
+def test_command_that_removes_the_file_for_its_sql_is_told(
+    execute: Exec, bank: Bank, after_crash: str
+) -> None:
+    """Or that puts a pipe there, which would be waited for without end: nothing is applied."""
+    removed = execute(after_crash, 'rm "$DULY_SQL_OUT"')
+    replaced = execute("retry", 'rm "$DULY_SQL_OUT"; mkfifo "$DULY_SQL_OUT"')
+
+    assert removed.code == (2 if after_crash == "retry" else 3)
+    assert "$DULY_SQL_OUT cannot be read" in removed.err
+    assert removed.err.count("\n") == 1
+    assert replaced.code == (0 if after_crash == "retry" else 3)
+    assert bank.units() == 0
+
+
+def test_command_killed_by_a_signal_without_a_name_is_told_its_number(execute: Exec) -> None:
+    killed = execute("retry", "kill -40 $$")
+
+    assert killed.code == 1
+    assert "was killed by signal 40" in killed.err
+
+
+def test_command_that_could_not_be_started_leaves_the_key_free(
+    execute: Exec, bank: Bank, duly: Duly
+) -> None:
+    """It is there and executable, and no program: with hold nothing is held for that."""
+    (bank.folder / "broken").write_bytes(b"\x7fELF, but no program")
+    (bank.folder / "broken").chmod(0o755)
+    given = ("--schedule", "@daily", "--at", "2026-09-13", "--after-crash", "hold")
+    failed = duly("--database", bank.url, "exec", "credit", *given, "--", "./broken")
+
+    assert failed.code == 1
+    assert "could not be started" in failed.err
+    assert execute("hold", CREDIT).code == 0
+    assert bank.units() == 10
 
 
 def test_command_that_leaves_a_child_behind_is_not_waited_for(execute: Exec) -> None:

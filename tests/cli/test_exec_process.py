@@ -37,16 +37,21 @@ def line(bank: Bank, after_crash: str, *command: str) -> list[str]:
     return ["exec", "credit", "--database", bank.url, *given, "--", *command]
 
 
-@pytest.mark.parametrize("trap", ["trap 'exit 9' TERM", ":"])
+@pytest.mark.parametrize("trap", ["trap 'exit 9' TERM HUP", ":"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 @pytest.mark.parametrize(
     ("after_crash", "fate", "check", "again"),
     [("retry", "is not done, run it again", 4, 0), ("hold", "is held", 3, 3)],
 )
-def test_sigterm_is_passed_on_and_the_fate_of_the_key_is_told(
+def test_signal_is_passed_on_and_the_fate_of_the_key_is_told(
     file_bank: Bank,
     duly: Duly,
     duly_process: Start,
     trap: str,
+    number: signal.Signals,
+    code: int,
     after_crash: str,
     fate: str,
     check: int,
@@ -57,12 +62,13 @@ def test_sigterm_is_passed_on_and_the_fate_of_the_key_is_told(
     process = duly_process(*line(file_bank, after_crash, "sh", "-c", script))
     assert process.stdout is not None
     assert process.stdout.readline() == "inside\n"
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, err = process.communicate(timeout=30)
 
     said = err.splitlines()[-1]  # a shell may say that it was terminated
-    assert process.returncode == 143, err
-    assert said.startswith(f"duly: stopped by SIGTERM: {KEY} {fate}")
+    assert process.returncode == code, err
+    name = "Ctrl-C" if number == signal.SIGINT else number.name
+    assert said.startswith(f"duly: stopped by {name}: {KEY} {fate}")
     assert duly("--database", file_bank.url, "check", "credit", "--at", DAY).code == check
     assert duly(*line(file_bank, after_crash, "true")).code == again
 
@@ -137,3 +143,82 @@ def test_file_that_is_not_executable_starts_nothing(file_bank: Bank, duly: Duly)
     assert "'./report.sh' is not found, or not executable" in ended.err
     assert ended.err.count("\n") == 1
     assert not (file_bank.folder / "ran").exists()
+
+
+def test_held_key_whose_duly_died_is_shown_by_itself(
+    bank: Bank, duly: Duly, duly_process: Start
+) -> None:
+    """No attempt has a row before its end, and what was started since is no duplicate."""
+    process = duly_process(*line(bank, "hold", "sh", "-c", "echo $$ > pid; echo inside; sleep 60"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "inside\n"
+    during = duly("--database", bank.url, "explain", KEY, "--json").json
+    process.kill()
+    os.killpg(int((bank.folder / "pid").read_text()), signal.SIGKILL)
+    process.communicate(timeout=30)
+    again = duly(*line(bank, "hold", "true"))
+
+    told = duly("--database", bank.url, "history", "credit", "--json").json
+    shown = duly("--database", bank.url, "history", "credit").out
+    assert during["attempts"] == []
+    assert again.code == 3
+    assert [each["key"] for each in told["held"]] == [KEY]
+    assert {each["outcome"] for each in told["attempts"]} <= {"abandoned"}
+    assert "the command was started at" in shown
+    assert "duplicate" not in shown
+
+
+def test_lock_files_of_the_dead_go_and_that_of_a_running_command_stays(
+    file_bank: Bank, duly: Duly, duly_process: Start
+) -> None:
+    """There would be one for each key, for ever."""
+    folder = file_bank.folder / "test.db-duly"
+
+    def start(day: int) -> subprocess.Popen[str]:
+        script = "echo $$ > pid; echo inside; while [ ! -e go-on ]; do sleep 0.05; done"
+        process = duly_process(*of_day(file_bank, day, "sh", "-c", script))
+        assert process.stdout is not None
+        assert process.stdout.readline() == "inside\n"
+        return process
+
+    dead = start(10)
+    dead.kill()
+    os.killpg(int((file_bank.folder / "pid").read_text()), signal.SIGKILL)
+    dead.communicate(timeout=30)
+    left = set(folder.glob("exec-*"))
+    running = start(11)
+    assert duly(*of_day(file_bank, 12, "true")).code == 0
+    during = set(folder.glob("exec-*"))
+    (file_bank.folder / "go-on").touch()
+    running.communicate(timeout=30)
+
+    assert (len(left), len(during), left & during) == (1, 1, set())
+    assert running.returncode == 0
+    assert list(folder.glob("exec-*")) == []
+
+
+def test_start_that_waits_in_vain_for_anothers_command_is_busy(
+    file_bank: Bank, duly: Duly, duly_process: Start
+) -> None:
+    """It says who runs it, and starts nothing."""
+    script = "echo inside; while [ ! -e go-on ]; do sleep 0.05; done"
+    process = duly_process(*line(file_bank, "retry", "sh", "-c", script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "inside\n"
+    busy = duly(
+        *line(file_bank, "retry", "touch", "ran")[:-3], "--wait", "0.1", "--", "touch", "ran"
+    )
+    (file_bank.folder / "go-on").touch()
+    process.communicate(timeout=30)
+
+    assert busy.code == 75, busy.err
+    assert f"{KEY} stayed busy for all of the wait" in busy.err
+    assert busy.err.count("\n") == 1
+    assert not (file_bank.folder / "ran").exists()
+    assert process.returncode == 0
+
+
+def of_day(bank: Bank, day: int, *command: str) -> list[str]:
+    given = line(bank, "retry", *command)
+    given[given.index("--at") + 1] = f"2026-09-{day}"
+    return given

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 DAY = "2026-09-13T00:00:00Z"
 KEY = f"slow:{DAY}"
-STOPS = [(signal.SIGTERM, 143, "SIGTERM"), (signal.SIGINT, 130, "Ctrl-C")]
+STOPS = [
+    (signal.SIGTERM, 143, "SIGTERM"),
+    (signal.SIGINT, 130, "Ctrl-C"),
+    (signal.SIGHUP, 129, "SIGHUP"),
+]
 
 
 def inside(process: subprocess.Popen[str]) -> None:

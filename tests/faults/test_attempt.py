@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.faults.victims import Victims
 
 SIGKILLED = -9
-# Unclaim happens only in a caller's transaction: test_claim.py. Those of a command are killed at
-# each op by tests/script/test_exec_killed.py.
+# Unclaim happens only in a caller's transaction: test_claim.py. Those of a command have a matrix of
+# their own, test_command.py.
 ELSEWHERE = {ops.Unclaim, ops.TakeTurn, ops.RunCommand, ops.Hold, ops.Resume, ops.Release}
 OPS = tuple(op.__name__ for op in get_args(ops.Op) if op not in ELSEWHERE)
 

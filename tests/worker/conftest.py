@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ import pytest
 
 import duly
 from tests.servers.database import Database
+from tests.servers.processes import heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,6 +77,7 @@ class Place:
         with (
             (self.folder / f"out-{number}").open("w") as out,
             (self.folder / f"err-{number}").open("w") as err,
+            heard(signal.SIGHUP),
         ):
             process = subprocess.Popen(
                 [sys.executable, "-m", "duly", "--app", "jobs:app", *arguments],

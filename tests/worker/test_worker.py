@@ -105,7 +105,7 @@ def test_worker_survives_a_database_that_is_stopped_and_started_again(
     assert place.err(worker).count("database_away") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stop_waits_for_what_runs_and_starts_nothing_new(place: Place, number: int) -> None:
     place.define(SLOW)
     worker = place.worker()

@@ -50,6 +50,7 @@ def _rows(found: History | Explanation) -> dict[str, Any]:
         "attempts": [_attempt(attempt) for attempt in found.attempts],
         "refused": [_refused(refused) for refused in found.refused],
         "running": [_running(running) for running in found.running],
+        "held": [_settled(settled) for settled in found.held],
     }
 
 

@@ -123,6 +123,8 @@ def exec_(
 
 def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped:
     """What the database says about the key of a start that a signal ended."""
+    from duly._core.commands import is_holder
+
     if work.run is None:
         return stopping.AttemptStopped(
             number, "before the command began, so nothing was done", fate="not_begun", key=None
@@ -134,8 +136,9 @@ def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped
     except BaseException:
         fate = "unknown"
     if settled is not None and settled.attempt_id == work.run.attempt:
-        fates = {Disposition.APPLIED: "settled", Disposition.TORN: "held"}
-        fate = fates.get(settled.disposition, "unknown")
+        fate = "settled" if settled.disposition is Disposition.APPLIED else "unknown"
+    elif settled and is_holder(work.run.attempt, settled.disposition, settled.reason):
+        fate = "held"
     said = {
         "rolled_back": f"{key} is not done, run it again",
         "settled": f"{key} was applied first, its commit was already on its way",

@@ -47,7 +47,7 @@ Exit codes:
   4        check: not completed; status --check: overdue or given up
   70       internal: please report it
   75       try again (busy, connection lost)
-  130 143  stopped by Ctrl-C or SIGTERM
+  129 130 143  stopped by SIGHUP, Ctrl-C or SIGTERM
 """
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duly._core.evidence import Attempt, Explanation, History, Refused, Running
+    from duly._core.evidence import Attempt, Explanation, History, Refused, Running, Settled
     from duly._core.occurrence import Occurrence
 
 HEADER = ("nominal time", "outcome", "started (UTC)", "took", "started by", "what happened")
@@ -48,8 +48,11 @@ class Row:
 
 def rows(found: History | Explanation) -> list[Row]:
     """What happened: running first, then newest first."""
-    torn = {a.occurrence for a in found.attempts if a.outcome is Outcome.TORN}
+    held = {each.occurrence for each in found.held}
+    running = {each.occurrence for each in found.running}
+    torn = held | {a.occurrence for a in found.attempts if a.outcome is Outcome.TORN}
     ended = [
+        *(_held(each) for each in found.held if each.occurrence not in running),
         *(_attempt(attempt) for attempt in found.attempts),
         *(_refused(refused, torn=refused.occurrence in torn) for refused in found.refused),
     ]
@@ -155,6 +158,11 @@ def _word(attempt: Attempt) -> tuple[str, str]:
             return "duplicate", "dim"
         case _:
             assert_never(attempt.outcome)
+
+
+def _held(settled: Settled) -> Row:
+    said = (settled.reason or "").removeprefix("held: ")
+    return Row(_which(settled.occurrence), "held", settled.recorded_at, "", "", said, "bold red")
 
 
 def _refused(refused: Refused, *, torn: bool) -> Row:

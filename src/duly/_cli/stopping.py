@@ -1,6 +1,6 @@
-"""SIGTERM and Ctrl-C: how a stop reaches the code at work, and what it is called.
+"""SIGTERM, SIGHUP and Ctrl-C: how a stop reaches the code at work, and what it is called.
 
-Decides that SIGTERM raises where it may (the attempt's shell holds it back where it may
+Decides that SIGTERM and SIGHUP raise where they may (the attempt's shell holds it back where it may
 not). It must never end the process by itself, and leaves a signal alone that the parent
 chose to ignore.
 """
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+_STOPS = (signal.SIGTERM, signal.SIGHUP)
+
+
 class Stopped(SystemExit):
-    """SIGTERM arrived.
+    """SIGTERM or SIGHUP arrived.
 
     Not an `Exception`, so that a handler's `except Exception` does not hide it.
     """
@@ -60,18 +63,17 @@ def name_of(number: int) -> str:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """While inside, SIGTERM raises `Stopped` in the main thread."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-    signal.signal(signal.SIGTERM, _stop)
+    """While inside, SIGTERM and SIGHUP raise `Stopped` in the main thread."""
+    heard = []
+    if threading.current_thread() is threading.main_thread():
+        heard = [each for each in _STOPS if signal.getsignal(each) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, _stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _stop(number: int, _frame: FrameType | None) -> Any:

@@ -8,6 +8,7 @@ command's time. It never starts a command under a key that it does not hold, or 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from duly._core.ops import (
     Backoff,
@@ -16,13 +17,16 @@ from duly._core.ops import (
     Commit,
     Contention,
     Explain,
+    Fault,
     Hold,
     Interrupted,
     Lost,
+    Op,
     Ops,
     Raised,
     Ran,
     Reconnect,
+    Record,
     Refused,
     Release,
     Report,
@@ -37,10 +41,21 @@ from duly._core.ops import (
     Transaction,
     Unknown,
 )
-from duly._core.protocol import attempt, claiming, failed, settle_unknown, verdict
-from duly._core.states import ErrorOrigin, Outcome
+from duly._core.protocol import (
+    attempt,
+    claiming,
+    evidence,
+    failed,
+    give_up,
+    settle_unknown,
+    verdict,
+)
+from duly._core.states import Disposition, ErrorOrigin, Outcome
 from duly._core.wording import said
 from duly.errors import CommandHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _FREE = Report(None)
 """The key was free, or is held for the command: it may start."""
@@ -53,31 +68,68 @@ def outside(request: Request) -> Ops:
     A crash after the command's end and before the commit runs it again.
     """
     try:
-        yield TakeTurn()
+        if refused := (yield from _turn()):
+            return refused
         checked = yield from claiming(request, _let_go)
         if checked is not _FREE:
             return checked
         yield RunCommand()  # how it ended, the handler tells under the claim
     except Interrupted as fault:
         return (yield from failed(fault.cause, ErrorOrigin.SIGNAL))
+    except (Contention, Lost) as fault:
+        return (yield from failed(fault.cause, ErrorOrigin.HANDLER))
     return (yield from attempt(request))
 
 
 def hold(request: Request) -> Ops:
     """Take the key in a committed step of its own, run the command, then complete."""
+    report = yield from _taken(request)
+    if report.outcome is Outcome.TORN:
+        # The row of the key tells of the start alone; how it ended is known only now.
+        ended_by = report.error or report.interrupted
+        yield from evidence(Record(Outcome.TORN, ended_by, report.origin))
+    return report
+
+
+def holder(attempt_id: object) -> str:
+    """The words in the reason of a held row that say whose it is; no attempt has a row yet."""
+    return f"attempt {attempt_id}"
+
+
+def is_holder(attempt_id: object, disposition: Disposition, reason: str | None) -> bool:
+    """Whether a key is held for the command of that attempt."""
+    return disposition is Disposition.TORN and holder(attempt_id) in (reason or "")
+
+
+def _taken(request: Request) -> Ops:
     held = yield from claiming(request, _held)
     if held is _FREE:
         try:
             ran: Ran = yield RunCommand()
         except Interrupted as fault:
-            return Report(Outcome.TORN, interrupted=fault.cause)
+            return _torn(interrupted=fault.cause)
+        except Fault as fault:
+            ran = Ran(fault.cause, reported=False)  # duly's own trouble beside the command
         if ran.error is not None and not ran.reported:
-            return Report(Outcome.TORN, error=_unfinished(request, ran.error))
+            return _torn(_unfinished(request, ran.error), ErrorOrigin.HANDLER)
         return (yield from _finished(request, ran))
-    if held.interrupted is not None and _is_mine(request, held.standing):
+    if held.interrupted is not None and _is_held(request, held.standing):
         # It was not started, so the key need not wait for a person.
         return (yield from _finished(request, Ran(held.interrupted), ErrorOrigin.SIGNAL))
     return held
+
+
+def _turn() -> Generator[Op, Any, Report | None]:
+    """Wait for the command of another start; a report if it took all of the time for that."""
+    tries = 0
+    while True:
+        try:
+            yield TakeTurn()
+            return None
+        except Contention as fault:
+            if not (yield Backoff(tries)):
+                return (yield from give_up(fault))
+        tries += 1
 
 
 def _let_go(_request: Request) -> Ops:
@@ -103,7 +155,7 @@ def _held(request: Request) -> Ops:
                 return (yield from failed(signal, ErrorOrigin.SIGNAL))
             raise Lost(fault.cause) from None
         signal = report.interrupted or signal
-        if signal is None and _is_mine(request, report.standing):
+        if signal is None and _is_held(request, report.standing):
             return _FREE
         return replace(report, interrupted=signal)
 
@@ -122,7 +174,7 @@ def _finished(request: Request, ran: Ran, origin: ErrorOrigin = ErrorOrigin.HAND
             return replace(report, interrupted=interrupted)
         except Refused as fault:
             yield Rollback()
-            return Report(Outcome.TORN, error=_uncompleted(request, fault.cause))
+            return _torn(_uncompleted(request, fault.cause), ErrorOrigin.DATABASE)
         except (Contention, Lost, Unknown, Interrupted) as fault:
             # After an unknown commit the next try finds whether the row is still held: its
             # update waits for a commit in flight, as a claim does (PROTOCOL 6).
@@ -130,17 +182,16 @@ def _finished(request: Request, ran: Ran, origin: ErrorOrigin = ErrorOrigin.HAND
             cause = fault.cause
             if isinstance(fault, Interrupted) or (isinstance(fault, Unknown) and fault.interrupted):
                 if interrupted is not None:
-                    return Report(Outcome.TORN, interrupted=cause)
+                    return _torn(interrupted=cause)
                 interrupted = cause
             if not isinstance(fault, Contention):
                 yield Reconnect()
         try:
             again: bool = yield Backoff(tries, settling=True)
         except Interrupted as fault:
-            return Report(Outcome.TORN, interrupted=fault.cause)
+            return _torn(interrupted=fault.cause)
         if not again:
-            error = _uncompleted(request, cause)
-            return Report(Outcome.TORN, error=error, interrupted=interrupted)
+            return _torn(_uncompleted(request, cause), ErrorOrigin.DATABASE, interrupted)
         tries += 1
 
 
@@ -166,16 +217,31 @@ def _completed(request: Request) -> Ops:
         if handled.lost:
             raise Lost(handled.error)
         yield Rollback()
-        return Report(Outcome.TORN, error=_uncompleted(request, handled.error))
+        return _torn(_uncompleted(request, handled.error), handled.origin)
     if handled.transaction is not Transaction.OPEN or not (yield Seal()) or not (yield Commit()):
         yield Rollback()
         lost = RuntimeError("its SQL ended the transaction")
-        return Report(Outcome.TORN, error=_uncompleted(request, lost))
+        return _torn(_uncompleted(request, lost), ErrorOrigin.HANDLER)
     return Report(Outcome.APPLIED)
 
 
 def _is_mine(request: Request, standing: Standing | None) -> bool:
     return standing is not None and standing.attempt_id == request.attempt_id and standing.sealed
+
+
+def _is_held(request: Request, standing: Standing | None) -> bool:
+    return standing is not None and is_holder(
+        request.attempt_id, standing.disposition, standing.reason
+    )
+
+
+def _torn(
+    error: BaseException | None = None,
+    origin: ErrorOrigin = ErrorOrigin.SIGNAL,
+    interrupted: BaseException | None = None,
+) -> Report:
+    """The key stays held: only a person knows what the command had done."""
+    return Report(Outcome.TORN, error=error, origin=origin, interrupted=interrupted)
 
 
 def _unfinished(request: Request, cause: BaseException) -> CommandHeld:

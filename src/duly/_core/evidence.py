@@ -95,6 +95,7 @@ class History:
     Attributes:
         last_completed: The newest applied occurrence; not a watermark, only the newest.
         horizon_at: Records at or below it were pruned; None if none were.
+        held: Held for a command whose end is not known to the ledger.
     """
 
     job: str
@@ -103,6 +104,7 @@ class History:
     attempts: tuple[Attempt, ...]
     refused: tuple[Refused, ...]
     running: tuple[Running, ...]
+    held: tuple[Settled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,13 @@ class Explanation:
     refused: tuple[Refused, ...]
     running: tuple[Running, ...]
     audit: tuple[AuditEntry, ...]
+
+    @property
+    def held(self) -> tuple[Settled, ...]:
+        """Its row, if a command holds it, as of a `History`."""
+        settled = self.settled
+        is_held = settled is not None and settled.disposition is Disposition.TORN
+        return (settled,) if settled is not None and is_held and not settled.attempt_id else ()
 
 
 _PARTICIPLES = {Outcome.ABANDONED, Outcome.BUSY, Outcome.EXPIRED, Outcome.FENCED, Outcome.TORN}

@@ -141,7 +141,7 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Turn the claim into a torn row with its attempt: a command starts next. Reply: bool."""
+    """Turn the claim into a torn row that names its holder: a command starts next. Reply: bool."""
 
 
 @dataclass(frozen=True, slots=True)

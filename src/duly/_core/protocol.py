@@ -82,7 +82,7 @@ def claiming(request: Request, then: Callable[[Request], Ops]) -> Ops:
                 # Nothing was committed: a fault after the seal comes as Unknown instead.
                 yield Rollback()
                 if not (yield from _another_try(fault, tries)):
-                    return (yield from _give_up(fault))
+                    return (yield from give_up(fault))
                 tries += 1
         except Interrupted as interrupted:
             yield Rollback()
@@ -125,7 +125,7 @@ def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Op
     horizon_us = (yield from _horizon()) if guarded else None
     if behind := _behind(request, horizon_us):
         yield Rollback()
-        yield from _evidence(Record(Outcome.EXPIRED))
+        yield from evidence(Record(Outcome.EXPIRED))
         return behind
     claimed: Claimed = yield Claim()
     if not claimed.inserted:
@@ -144,7 +144,7 @@ def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Op
         if request.repeatable:
             raise
         yield Rollback()
-        return replace((yield from _give_up(fault)), unrepeated=True)
+        return replace((yield from give_up(fault)), unrepeated=True)
 
 
 def _made(request: Request, horizon_us: int | None, then: Callable[[Request], Ops]) -> Ops:
@@ -258,9 +258,9 @@ def _refused(request: Request) -> Ops:
     report = verdict(request, standing)
     if report.outcome is Outcome.CONFLICT:
         yield Rollback()
-        yield from _evidence(Record(Outcome.CONFLICT))
+        yield from evidence(Record(Outcome.CONFLICT))
     else:
-        yield from _evidence(CountDuplicate())
+        yield from evidence(CountDuplicate())
     return report
 
 
@@ -310,7 +310,7 @@ def failed(error: BaseException, origin: ErrorOrigin, *, lost: bool = False) -> 
     """Record the failed attempt, in a transaction of its own, and report it."""
     if lost:
         yield Reconnect()
-    yield from _evidence(Record(Outcome.FAILED, error, origin))
+    yield from evidence(Record(Outcome.FAILED, error, origin))
     return Report(Outcome.FAILED, error=error, origin=origin)
 
 
@@ -325,19 +325,19 @@ def _another_try(fault: Fault, tries: int, *, settling: bool = False) -> Generat
     return True
 
 
-def _give_up(fault: Contention | Lost) -> Ops:
+def give_up(fault: Contention | Lost) -> Ops:
     """The caller's `wait` is used up."""
     if isinstance(fault, Lost):
         record = Record(Outcome.FAILED, fault.cause, ErrorOrigin.DATABASE)
-        yield from _evidence(record, tries=1)
+        yield from evidence(record, tries=1)
         return Report(
             Outcome.FAILED, error=fault.cause, origin=ErrorOrigin.DATABASE, unreachable=True
         )
-    yield from _evidence(Record(Outcome.BUSY, fault.cause, ErrorOrigin.DATABASE))
+    yield from evidence(Record(Outcome.BUSY, fault.cause, ErrorOrigin.DATABASE))
     return Report(Outcome.BUSY, error=fault.cause, origin=ErrorOrigin.DATABASE)
 
 
-def _evidence(op: Record | CountDuplicate, tries: int = 2) -> Generator[Op, Any, None]:
+def evidence(op: Record | CountDuplicate, tries: int = 2) -> Generator[Op, Any, None]:
     """Write evidence, once more on a new connection if need be.
 
     Evidence that cannot be written changes nothing about the outcome.

@@ -48,7 +48,7 @@ class Budget:
                 self._handler_s += seconds
             case ops.HoldTorn():
                 self._settle_s -= seconds
-            case ops.Begin() | ops.LockGuard() | ops.Claim() | ops.Backoff():
+            case ops.Begin() | ops.LockGuard() | ops.Claim() | ops.Backoff() | ops.TakeTurn():
                 if self.settling or (isinstance(op, ops.Backoff) and op.settling):
                     self._settle_s -= seconds
                 else:

@@ -44,6 +44,10 @@ class Ended:
     tails: dict[str, str] = field(default_factory=dict)
 
 
+class NotStarted(Exception):
+    """The command did not begin; nothing of it was done."""
+
+
 def run(
     arguments: Sequence[str],
     environment: Mapping[str, str],
@@ -58,7 +62,7 @@ def run(
         grace_s: How long after a signal its group is killed.
 
     Raises:
-        OSError: It could not be started.
+        NotStarted: It could not be started.
         BaseException: What a signal that was forwarded raises, if the command did not end well.
     """
     return _Process(arguments, environment, timeout_s, grace_s).made()
@@ -99,15 +103,26 @@ class _Process:
         # Not in the terminal's own group: there a Ctrl-C would reach it twice, and a read from
         # the terminal would stop it for good.
         stdin = subprocess.DEVNULL if _is_terminal(0) else None
-        self._process = process = subprocess.Popen(  # noqa: S603 - it is the user's own command
-            self._arguments,
-            env=self._environment,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            process_group=0,
-        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - it is the user's own command
+                self._arguments,
+                env=self._environment,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            raise NotStarted(str(error)) from error
+        try:
+            return self._followed(self._process)
+        except BaseException:
+            self._signal(signal.SIGKILL)  # nobody would hear of its end
+            raise
+
+    def _followed(self, process: subprocess.Popen[bytes]) -> int:
+        """Its exit status, once it has ended; meanwhile what it prints is passed on."""
         if self._stopped_by is not None:
             self._signal(self._stopped_by)
         over, wake = os.pipe()

@@ -6,13 +6,11 @@ command twice in one start.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
 import tempfile
 import time
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,8 @@ from duly._core.redact import redact
 from duly._db.script import SCRIPT_BYTES_MAX, parse
 from duly._sync import command
 from duly._sync.scripts import check_names, members, perform
-from duly.errors import CommandFailed, UsageError
+from duly._sync.turns import Turn, Turns
+from duly.errors import CommandFailed, ScriptInvalid, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +59,7 @@ class Commanding:
         self._database = database
         self._bounds = {"timeout_s": timeout_s, "grace_s": grace_s}
         self._folder: Path | None = None
-        self._turn: int | None = None
+        self._turn: Turn | None = None
         self._ran: ops.Ran | None = None
         self._ended: command.Ended | None = None
         if after_crash == HOLD:
@@ -77,9 +76,7 @@ class Commanding:
             raise ran.error
         assert self._ended is not None
         kept: dict[str, Any] = {"status": 0, **self._tails()}
-        assert self._folder is not None
-        with (self._folder / "out.sql").open("rb") as file:
-            data = file.read(SCRIPT_BYTES_MAX + 1)
+        data = self._written()
         if data.strip():
             dialect = self._database.dialect
             script = parse(data, dialect, where="$DULY_SQL_OUT")
@@ -93,44 +90,56 @@ class Commanding:
 
         Raises:
             Contention: Another start had it for all of the wait.
+            AccessDenied: The file cannot be made or written.
         """
-        folder = Path(f"{self._database.path}-duly")
-        folder.mkdir(exist_ok=True)
-        name = sha256(occurrence.key.encode()).hexdigest()[:32]
+        turns = Turns(Path(f"{self._database.path}-duly"))
         until = time.monotonic() + wait_s
-        # Never unlinked: a waiter would lock a file that the next one cannot see.
-        self._turn = os.open(folder / f"exec-{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        while True:
-            try:
-                fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError as error:
-                if time.monotonic() >= until:
-                    raise ops.Contention(error) from error
-                time.sleep(0.05)
+        while (turn := turns.take(occurrence.key)) is None:
+            if time.monotonic() >= until:
+                raise ops.Contention(TimeoutError("another start runs its command"))
+            time.sleep(0.05)
+        self._turn = turn
 
     def ran(self, run: Run) -> ops.Ran:
         """How the command ended; it is run once."""
         if self._ran is None:
             self.run = run
-            self._folder = Path(tempfile.mkdtemp(prefix="duly-exec-"))
-            out = self._folder / "out.sql"
-            out.touch(0o600)
-            environment = {**os.environ, **environment_of(run), "DULY_SQL_OUT": str(out)}
             try:
+                environment = {**os.environ, **environment_of(run), "DULY_SQL_OUT": self._out()}
                 self._ended = command.run(self._arguments, environment, **self._bounds)  # type: ignore[arg-type]
-            except (OSError, ValueError) as error:
+            except (command.NotStarted, OSError) as error:
                 self._ran = ops.Ran(CommandFailed(f"the command could not be started: {error}"))
             else:
                 self._ran = self._judged(self._ended)
         return self._ran
+
+    def _out(self) -> str:
+        """A file of its own for the SQL that the command may write."""
+        self._folder = Path(tempfile.mkdtemp(prefix="duly-exec-"))
+        out = self._folder / "out.sql"
+        out.touch(0o600)
+        return str(out)
+
+    def _written(self) -> bytes:
+        """The SQL that the command wrote, no more of it than shows that it is too much."""
+        assert self._folder is not None
+        try:
+            # A pipe in its place would be waited for without end.
+            descriptor = os.open(self._folder / "out.sql", os.O_RDONLY | os.O_NONBLOCK)
+            with open(descriptor, "rb") as file:
+                return file.read(SCRIPT_BYTES_MAX + 1) or b""
+        except OSError as error:
+            raise ScriptInvalid(
+                f"$DULY_SQL_OUT cannot be read ({error.strerror}): the command removed or replaced"
+                " it; let it write to the file that is there, or leave it empty"
+            ) from error
 
     def close(self) -> None:
         """Let go of the key's file and of what the command wrote."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._turn is not None:
-            os.close(self._turn)
+            self._turn.give_back()
 
     def _judged(self, ended: command.Ended) -> ops.Ran:
         if ended.status == 0 and not ended.timed_out:
@@ -138,7 +147,7 @@ class Commanding:
         if ended.timed_out:
             how = f"took longer than its --timeout of {self._bounds['timeout_s']:g} s and was ended"
         elif ended.status < 0:
-            how = f"was killed by {signal.Signals(-ended.status).name}"
+            how = f"was killed by {_name(-ended.status)}"
         else:
             how = f"ended with exit status {ended.status}"
         tails = self._tails()
@@ -155,6 +164,14 @@ class Commanding:
         return {
             name: redact(tail, self._database.secrets) for name, tail in self._ended.tails.items()
         }
+
+
+def _name(number: int) -> str:
+    """What a person calls a signal; those of real time have no names."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def environment_of(run: Run) -> dict[str, str]:

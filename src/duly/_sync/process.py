@@ -56,8 +56,13 @@ def runs_here(identity: str) -> bool:
 
     False also means that it cannot be known from here; the key decides then.
     """
-    host, pid, started = identity.rsplit("/", 2)
-    return host == host_identity() and pid.isdigit() and _started(int(pid)) == started
+    _host, pid, started = identity.rsplit("/", 2)
+    return is_of_this_host(identity) and pid.isdigit() and _started(int(pid)) == started
+
+
+def is_of_this_host(identity: str) -> bool:
+    """Whether `runs_here` can tell of the process of *identity* also that it does not."""
+    return identity.rsplit("/", 2)[0] == host_identity()
 
 
 def new_attempt_id() -> uuid.UUID:

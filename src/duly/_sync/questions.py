@@ -70,6 +70,7 @@ def history(
             reading.attempts(session, session.run("list_attempts", page)),
             reading.refused(session.run("list_duplicates", page)),
             _running(running),
+            tuple(reading.settled(session, row) for row in session.run("list_held", page)),
         )
 
 

@@ -1,6 +1,6 @@
 """Holds signals back where an attempt could not be interrupted cleanly.
 
-In the main thread a Ctrl-C or SIGTERM is raised only inside an op that may be interrupted,
+In the main thread a Ctrl-C, SIGTERM or SIGHUP is raised only inside an op that may be interrupted,
 or when the attempt is over; from the seal on it waits for the commit's answer, within a
 bound. It never swallows a signal, and changes nothing where no Python handler is set.
 """
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
 
-_HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name))
+_HELD = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 # Without the look-up of an enum's member for each handler, which takes longer than the call.
 _get: Any = _signal.getsignal
 _set: Any = _signal.signal

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from duly._core.commands import is_holder
 from duly._core.occurrence import Occurrence
 from duly._core.states import Outcome
 from duly._db.sessions.base import Session, key_params
 from duly._sync.evidence import Evidence, marker_of_line
 from duly._sync.markers import Marker
-from duly._sync.process import runs_here
+from duly._sync.process import is_of_this_host, runs_here
 from duly.errors import AccessDenied, Busy, DatabaseReadOnly
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def _sweep_rows(session: Session) -> int:
         # Alive on this host: it may be between its rollback and its own record of it.
         if runs_here(marker.process) or not session.key_is_released(_occurrence(marker)):
             continue
+        # Nobody waits for a key that is held for a command: only its own host knows of its death.
+        if _is_held(session, marker) and not is_of_this_host(marker.process):
+            continue
         session.begin(1.0)
         if session.change("unmark_running", {"attempt_id": row[0]}):
             found += _abandon(session, marker)
@@ -86,6 +90,11 @@ def _abandon(session: Session, marker: Marker) -> int:
     params = _attempt(session, marker)
     if session.run("attempt_is_recorded", params):
         return 0
+    kept = (
+        "the key is held, because what its command had done is not known"
+        if _is_held(session, marker)
+        else "nothing it did was kept"
+    )
     session.change(
         "record_attempt",
         {
@@ -99,12 +108,19 @@ def _abandon(session: Session, marker: Marker) -> int:
             "finished_us": max(marker.started_us, session.clock_us()),
             "error_origin": None,
             "error_type": None,
-            "error_message": "its process died; nothing it did was kept",
+            "error_message": f"its process died; {kept}",
             "error_traceback": None,
             "final": None,
         },
     )
     return 1
+
+
+def _is_held(session: Session, marker: Marker) -> bool:
+    standing = session.read_standing(_occurrence(marker))
+    return standing is not None and is_holder(
+        marker.attempt_id, standing.disposition, standing.reason
+    )
 
 
 def _occurrence(marker: Marker) -> Occurrence:

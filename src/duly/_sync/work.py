@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core import wording
+from duly._core.commands import holder
 from duly._core.instants import NEVER_US, format_instant, from_us
 from duly._core.ops import Hold, Release, Resume
 from duly._core.redact import redact
@@ -66,6 +67,7 @@ class Account:
         self._began = time.monotonic()
         self._started_us: int | None = None
         self._claim: dict[str, Any] | None = None
+        self._held = ""
 
     @property
     def duration_s(self) -> float:
@@ -96,8 +98,7 @@ class Account:
 
     def finished(self, session: Session) -> dict[str, Any]:
         """Binds of a finished attempt's row."""
-        if self._started_us is None:
-            self.learn_clock(session.clock_us())
+        self._learn(session)
         started_us = self._started_us or 0
         return {
             **self.claim(session),
@@ -109,23 +110,25 @@ class Account:
             "finished_us": started_us + int(self.duration_s * 1e6),
         }
 
+    def _learn(self, session: Session) -> None:
+        if self._started_us is None:
+            self.learn_clock(session.clock_us())
+
     def keep(self, session: Session, op: Hold | Resume | Release) -> bool:
         """Write what a command's start, its completion or its failure means for the key."""
         mine = self.claim(session)
         if isinstance(op, Hold):
-            row = self.ended(session, Outcome.TORN, None, None)
+            self._learn(session)
             at = format_instant(from_us(self.started_us))
-            said = (
+            self._held = (
                 f"held: the command was started at {at} on host {host_name()} by duly's process"
-                f" {os.getpid()}, and its end was not seen"
+                f" {os.getpid()} ({holder(self._work.request.attempt_id)}), and is not completed"
             )
-            session.change("hold", {**mine, "reason": said})
-            row |= {"error_type": "CommandHeld", "error_message": said}
-            session.change("record_attempt", row)
+            session.change("hold", {**mine, "reason": self._held})
             return True
-        if not session.change("resume_held" if isinstance(op, Resume) else "release_held", mine):
+        held = {**mine, "reason": self._held}
+        if not session.change("resume_held" if isinstance(op, Resume) else "release_held", held):
             return False
-        session.change("release_attempt", mine)
         if isinstance(op, Release):
             # A tick may have passed by what was held, and may be about to say so.
             nominal_us = self._work.occurrence.nominal_us

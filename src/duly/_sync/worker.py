@@ -40,7 +40,7 @@ FIRST_BACKOFF_S: Final = 0.5
 INTERRUPT_S: Final = 3.0
 """How long handlers that were ended may take to come back."""
 THREADS_MAX: Final = 64
-_STOPS: Final = ("SIGINT", "SIGTERM")
+_STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,25 +91,20 @@ WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
 
 -- name: hold
 UPDATE duly_occurrence
-SET disposition = 'torn', reason = :reason
+SET disposition = 'torn', attempt_id = NULL, reason = :reason
 WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
   AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'applied'
 
 -- name: resume_held
 UPDATE duly_occurrence
-SET disposition = 'applied', reason = NULL
+SET disposition = 'applied', attempt_id = :attempt_id, reason = NULL
 WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
-  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'torn'
+  AND correction = :correction AND disposition = 'torn' AND reason = :reason
 
 -- name: release_held
 DELETE FROM duly_occurrence
 WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
-  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'torn'
-
--- name: release_attempt
-DELETE FROM duly_attempt
-WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
-  AND correction = :correction AND id = :attempt_id AND outcome = 'torn'
+  AND correction = :correction AND disposition = 'torn' AND reason = :reason
 
 -- name: waive_torn
 UPDATE duly_occurrence
@@ -280,6 +275,14 @@ FROM duly_occurrence
 WHERE job = :job AND disposition = 'applied'
 ORDER BY nominal_us DESC, partition_key, correction DESC
 LIMIT 1
+
+-- name: list_held
+SELECT job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us,
+       reason, actor
+FROM duly_occurrence
+WHERE job = :job AND disposition = 'torn' AND attempt_id IS NULL
+ORDER BY nominal_us DESC, partition_key DESC, correction DESC
+LIMIT :limit
 
 -- name: list_corrections
 SELECT job, nominal_us, partition_key, correction, disposition, fingerprint, attempt_id, recorded_us,
