@@ -16,6 +16,7 @@ _HOMES = {
     "BusinessDays": "duly.schedules.business",
     "Calendar": "duly.calendars",
     "Claim": "duly._sync.claim",
+    "Contract": "duly._core.contract",
     "Cron": "duly.schedules.cron",
     "Dates": "duly.schedules.dates",
     "Disposition": "duly._core.states",
@@ -32,9 +33,11 @@ _HOMES = {
     "Start": "duly._core.start",
     "claim": "duly._sync.claim",
     "once": "duly._sync.once",
+    "send": "duly._sync.caller_send",
 }
 
 if TYPE_CHECKING:
+    from duly._core.contract import Contract as Contract
     from duly._core.occurrence import Occurrence as Occurrence
     from duly._core.policies import Retry as Retry
     from duly._core.start import Start as Start
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from duly._core.states import Outcome as Outcome
     from duly._core.timing import Interval as Interval
     from duly._sync.app import App as App
+    from duly._sync.caller_send import send as send
     from duly._sync.claim import Claim as Claim
     from duly._sync.claim import claim as claim
     from duly._sync.once import OnceRun as OnceRun

@@ -9,6 +9,7 @@ from __future__ import annotations
 from duly._aio.app import App
 from duly._aio.claim import Claim, claim
 from duly._aio.run import Run
+from duly._aio.send import send
 from duly._sync.refusals import Result
 
-__all__ = ["App", "Claim", "Result", "Run", "claim"]
+__all__ = ["App", "Claim", "Result", "Run", "claim", "send"]

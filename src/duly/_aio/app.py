@@ -7,7 +7,7 @@ handler of an async App is a coroutine function.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper, wraps
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
+    from duly._core.channel import Channel
+    from duly._core.destination import Destination
     from duly._core.job import Job
     from duly._db.connect import Database
     from duly._sync.shell import Probe
@@ -119,6 +121,15 @@ class App:
     def database(self) -> Database:
         """The database; its engine is for code that SQLAlchemy runs in a greenlet."""
         return self._app.database
+
+    @property
+    def destinations(self) -> Mapping[str, Destination]:
+        """The destinations that are registered, by name."""
+        return self._app.destinations
+
+    def destination(self, name: str, channel: Channel, **settings: Any) -> Destination:
+        """Register where handlers may send messages; see `duly.App.destination`."""
+        return self._app.destination(name, channel, **settings)
 
     @property
     def jobs(self) -> dict[str, Job]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
+    from duly._core.contract import Contract
+
 __all__ = ["Answer", "Channel", "Lookup", "Message", "Verdict", "answered"]
 
 EVIDENCE_MAX = 2_000
@@ -44,6 +46,7 @@ class Message:
         number: Which send of it this is; 1 for the first.
         started_at: When this send was started, by the database's clock.
         timeout: How long this send may take; a channel ends it by then.
+        contract: What the receiver promises, by which its answers are read.
     """
 
     id: str
@@ -60,6 +63,7 @@ class Message:
     number: int
     started_at: datetime
     timeout: timedelta
+    contract: Contract
 
     @property
     def json(self) -> Any:
@@ -81,7 +85,8 @@ class Answer:
         verdict: Of four: sent, surely not sent, refused, ambiguous.
         kind: Its class, one stable word for rules and counts: `http_503`, `connect_failed`.
         evidence: What was seen, for people; bounded, and without secrets.
-        final: With `refused`: another send would be refused too.
+        final: With `refused`: another send would be refused too. With `ambiguous`: another send
+            would be answered the same.
         conflict: With `refused`: the receiver knows the id with another content.
         retry_after: The receiver asks to be left alone for so long.
         remote_id: How the receiver calls it.
@@ -132,10 +137,15 @@ class Answer:
 
     @classmethod
     def ambiguous(
-        cls, kind: str, evidence: str = "", *, retry_after: timedelta | None = None
+        cls,
+        kind: str,
+        evidence: str = "",
+        *,
+        final: bool = False,
+        retry_after: timedelta | None = None,
     ) -> Answer:
-        """It may have arrived."""
-        return cls(Verdict.AMBIGUOUS, kind, evidence, retry_after=retry_after)
+        """It may have arrived; *final* if another send would be answered the same."""
+        return cls(Verdict.AMBIGUOUS, kind, evidence, final=final, retry_after=retry_after)
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ class Contract:
         key_life: How long the receiver knows the id of what it was sent, counted from the first
             send in doubt; None if it does not, or nobody says.
         margin: How long before the end of that life no send is started any more.
-        key_header: The HTTP header that carries the id; None to send none.
+        key_header: The HTTP header that carries the id, for whoever looks; None to send none.
         key_form: `bare`, or `quoted` as in the IETF's draft.
         key_max: The most characters of a key that the receiver takes.
         compares: It compares what comes under a key it knows, and refuses another content.
@@ -49,7 +49,7 @@ class Contract:
     ambiguous: Ambiguous = "hold"
     key_life: timedelta | None = None
     margin: timedelta = timedelta(minutes=1)
-    key_header: str | None = None
+    key_header: str | None = "Idempotency-Key"
     key_form: Literal["bare", "quoted"] = "bare"
     key_max: int | None = None
     compares: bool = False
@@ -100,7 +100,6 @@ class Contract:
         return cls(
             key_life=key_life,
             margin=timedelta(minutes=30),
-            key_header="Idempotency-Key",
             key_max=255,
             compares=True,
             mismatch=frozenset({422}),
@@ -114,7 +113,6 @@ class Contract:
         return cls(
             key_life=key_life,
             margin=min(timedelta(minutes=1), key_life / 10),
-            key_header="Idempotency-Key",
             key_form="quoted",
             compares=True,
             mismatch=frozenset({422}),

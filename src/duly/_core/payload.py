@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import rfc8785
 
 from duly._core.wording import shown
-from duly.errors import PayloadInvalid, ResultInvalid
+from duly.errors import MessageInvalid, PayloadInvalid, ResultInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,7 @@ __all__ = [
     "INTEGER_MAX",
     "PAYLOAD_BYTES_MAX",
     "Payload",
+    "body_json",
     "canonical",
     "from_text",
     "result_json",
@@ -47,6 +48,8 @@ SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # A JSON value as Python has it: None, bool, int, float, str, list or dict, inside each other.
 # Not spelled out as a union, which would make every use of a payload narrow it first.
 Json: TypeAlias = Any
+
+Refusal: TypeAlias = "PayloadInvalid | ResultInvalid | MessageInvalid"
 
 # The next step for types that people do pass, by name, so that nothing is imported for a hint.
 REMEDIES: Final = {
@@ -133,6 +136,15 @@ def result_json(value: object) -> str | None:
     return _Reader("result", ResultInvalid).canonical(value).decode()
 
 
+def body_json(value: object, *, most: int) -> bytes:
+    """The canonical JSON of a message's body, at most *most* bytes.
+
+    Raises:
+        MessageInvalid: The value breaks a rule or bound of `canonical`.
+    """
+    return _Reader("body", MessageInvalid, most).canonical(value)
+
+
 def _payload(text: bytes) -> Payload:
     return Payload(text, hashlib.sha256(text).digest())
 
@@ -202,17 +214,18 @@ def _is_text(text: object) -> bool:
 class _Reader:
     """Reads one value once, from the root down, and keeps the path for the message."""
 
-    def __init__(self, root: str, error: type[PayloadInvalid] | type[ResultInvalid]) -> None:
+    def __init__(self, root: str, error: type[Refusal], most: int = PAYLOAD_BYTES_MAX) -> None:
         self.root = root
         self.error = error
+        self.most = most
         self.path: list[str] = []
         self.inside: set[int] = set()
-        self.left = PAYLOAD_BYTES_MAX
+        self.left = most
 
     def canonical(self, value: object) -> bytes:
         """The canonical bytes of *value*, or the one error that says why there are none."""
         text = rfc8785.dumps(self.read(value))
-        if len(text) > PAYLOAD_BYTES_MAX:
+        if len(text) > self.most:
             raise self.too_large()
         return text
 
@@ -335,14 +348,14 @@ class _Reader:
         if self.left < 0:
             raise self.too_large()
 
-    def too_large(self) -> PayloadInvalid | ResultInvalid:
+    def too_large(self) -> Refusal:
         self.path = []
         return self.refusal(
-            f"is larger than {PAYLOAD_BYTES_MAX} bytes as canonical JSON",
+            f"is larger than {self.most} bytes as canonical JSON",
             "store the data in a table or a file and give its key",
         )
 
-    def refusal(self, problem: str, next_step: str) -> PayloadInvalid | ResultInvalid:
+    def refusal(self, problem: str, next_step: str) -> Refusal:
         path = "".join([self.root, *self.path])
         return self.error(f"{path} {problem}; {next_step}", path=path)
 

@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL, Engine
 from sqlalchemy.pool import StaticPool
 
 from duly._core.redact import is_secret
+from duly._db.bell import Bell
 from duly._db.dialects import SQLITE, Dialect, ErrorKind
 from duly._db.engine import CONNECT_S, dialect_of, make_engine, read_url, sqlite_path
 from duly._db.sessions.choose import make_session
@@ -51,6 +52,7 @@ class Database:
         path: The SQLite file, absolute; None for a server.
         where: Its name for people, without secrets.
         ours: The engine was made here, so its connections may be set up for duly.
+        bell: Wakes this process's relays when messages were committed.
         is_async: Its driver is one of an event loop's: it may be used only `waiting.in_loop`.
     """
 
@@ -92,6 +94,7 @@ class Database:
         shown = url.set(query={k: v for k, v in url.query.items() if not is_secret(k)})
         self.where = f"SQLite file {self.path}" if self.path else shown.render_as_string()
         self.secrets = _secrets(url)
+        self.bell = Bell(self.where)
         self.ledger_id: str | None = None
         self.nontransactional: frozenset[str] = frozenset()
         self._pid = os.getpid()
@@ -138,6 +141,8 @@ class Database:
 
     def attempt_ended(self, *, applied: bool) -> None:
         """An attempt of this thread has come to its end, and its connection was given back."""
+        if applied and self.bell.is_used:
+            self.bell.ring()
 
     @contextmanager
     def session(self) -> Iterator[Session]:

@@ -28,7 +28,7 @@ def queries(dialect: Dialect, schema: str | None) -> Mapping[str, str]:
     An own file's query overrides the common one of that name.
     """
     named: dict[str, str] = {}
-    for stem in ("common", "catch_up", "status", dialect.name):
+    for stem in ("common", "catch_up", "status", "outbox", dialect.name):
         text = files("duly._db").joinpath("sql", f"{stem}.sql").read_text("utf-8")
         parts = _NAME.split(text)
         named.update(zip(parts[1::2], parts[2::2], strict=True))

@@ -16,7 +16,7 @@ from duly._core.job import define, find
 from duly._core.policies import CatchUp, Retry
 from duly._sync.claim import seconds
 from duly._sync.defining import defined, naming
-from duly._sync.overriding import Overriding
+from duly._sync.delivering import Delivering
 from duly._sync.refusals import Result
 from duly._sync.run import Run
 from duly._sync.starting import UNSET, Wanted
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class App(Overriding):
+class App(Delivering):
     """The jobs of one process and the database that keeps them.
 
     Args:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duly._core import ops
+    from duly._core.destination import Destination
     from duly._core.job import Job
     from duly._core.payload import Payload
     from duly._core.resolve import Nominal
@@ -44,6 +45,7 @@ class Attempts:
         markers: Of the attempts under way.
         calls: The handlers at work.
         probe: Looks at each op; for tests.
+        destinations: Where handlers may send messages.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Attempts:
         self.markers = Markers(self.evidence.store(), evidence_after_s)
         self.calls = Calls()
         self.probe: Probe | None = None
+        self.destinations: dict[str, Destination] = {}
         self._database = database
         self._manner = manner
         self._lending = lending_engine(database.engine)
@@ -93,6 +96,7 @@ class Attempts:
             job.policies.retry.on,
             job.policies.timeout,
             run_class=self._manner.run,
+            destinations=self.destinations,
         )
         shell = self.shell(work, wait_s=wait_s)
         # A command brings a protocol of its own: its work is outside the transaction.

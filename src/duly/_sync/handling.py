@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Engine
 
+    from duly._core.outbox import Staged
     from duly._db.connect import Database, Lease
     from duly._sync.deadline import Calls
     from duly._sync.manner import Held
@@ -84,6 +85,7 @@ class Handling:
             covers=Covers(work.occurrence, covered),
             lender=self._lender,
         )
+        self._run._destinations = work.destinations  # noqa: SLF001 - a part of the run
         lease.session.arm()
 
     def call(
@@ -128,7 +130,16 @@ class Handling:
         """All that the handler has to do, to the last statement of its ORM session."""
         value = self._work.handler(self._run)
         self._lender.flush()
+        if (staged := self._run._staged) is not None:  # noqa: SLF001 - a part of the run
+            self._enqueue(staged)
         self.value = result_json(value)
+
+    def _enqueue(self, staged: Staged) -> None:
+        """The last statements of the work: what they meet is met as the handler's (PROTOCOL 23)."""
+        from duly._db.messages import enqueue
+
+        enqueue(self._session, staged.in_order())
+        self._database.bell.is_used = True
 
     def _returned(self) -> ops.Returned | ops.Raised:
         if (swallowed := self._session.swallowed()) is not None:

@@ -116,6 +116,10 @@ class OnceRun(Run):
         self._require_asked()
         return super()._lent()
 
+    def _require_open(self) -> None:
+        self._lent()
+        super()._require_open()
+
     def _require_asked(self) -> None:
         """Refuse a block that would do its work a second time on a duplicate.
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, TextClause, event, text
 
 from duly._core import timing
 from duly._db.dialects import ErrorKind, ending
+from duly._sync.messaging import Sender
 from duly.errors import UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="OrmSession")
 
 
-class Attempted:
+class Attempted(Sender):
     """One attempt at one occurrence: what is the same whoever holds the connection.
 
     Attributes:

@@ -24,10 +24,11 @@ from duly._sync.process import host_name, process_identity
 from duly._sync.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
 
     from duly._core import ops
+    from duly._core.destination import Destination
     from duly._core.occurrence import Occurrence
     from duly._core.payload import Payload
     from duly._core.schedules import Schedule
@@ -51,6 +52,7 @@ class Work:
     retry_on: tuple[type[BaseException], ...] = (Exception,)
     timeout: timedelta | None = None
     run_class: type[Run] = Run
+    destinations: Mapping[str, Destination] | None = None
 
     @property
     def occurrence(self) -> Occurrence:

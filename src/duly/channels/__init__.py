@@ -9,10 +9,12 @@ _HOMES = {
     "Answer": "duly.channels.base",
     "Call": "duly.channels.call",
     "Channel": "duly.channels.base",
+    "CloudEvents": "duly.channels.http_forms",
     "Contract": "duly.channels.base",
     "Http": "duly.channels.http",
     "Message": "duly.channels.base",
     "NotSent": "duly.channels.call",
+    "Refused": "duly.channels.call",
     "Secret": "duly.channels.base",
     "Verdict": "duly.channels.base",
 }

@@ -82,6 +82,14 @@ class Session(ABC):
         """Run a named statement and return how many rows it changed."""
         return int(self._execute(self.queries[name], params).rowcount)
 
+    def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
+        """Run a named statement for each of *rows*; how many rows each changed."""
+        return [self.change(name, row) for row in rows]
+
+    def insert_messages(self, rows: Sequence[Params]) -> list[bool]:
+        """Insert messages; False for each that is there already."""
+        return [count == 1 for count in self.change_each("insert_message", rows)]
+
     @abstractmethod
     def _execute(self, text: str, params: Params) -> Any:
         """The cursor that executed it, good until the next statement."""

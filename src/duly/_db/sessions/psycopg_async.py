@@ -34,6 +34,9 @@ class AsyncPsycopgSession(PsycopgSession):
     def _cursor(self) -> Any:
         return _Cursor(self.driver)
 
+    def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
+        return [self.change(name, row) for row in rows]
+
     def arm(self) -> None:
         driver: Any = self.driver
         refuse_ends(driver, ENDS)

@@ -54,6 +54,17 @@ class PsycopgSession(Session):
         # Asked of libpq: `description` makes an object of each column.
         return cursor.fetchall() if cursor.pgresult.nfields else ()
 
+    def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
+        if len(rows) < 2:
+            return super().change_each(name, rows)
+        # One after the other, but nobody waits for an answer before the last is sent.
+        text = self.queries[name]
+        cursors = [psycopg.Cursor(self.raw, row_factory=tuple_row) for _ in rows]
+        with self.raw.pipeline():
+            for cursor, row in zip(cursors, rows, strict=True):
+                cursor.execute(text, row)
+        return [cursor.rowcount for cursor in cursors]
+
     @cached_property
     def _cursor(self) -> psycopg.Cursor[Row]:
         """The plain one, whatever row factory the user gave the connection."""

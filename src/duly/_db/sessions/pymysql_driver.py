@@ -122,6 +122,17 @@ class PyMysqlSession(Session):
                 raise
             return 0
 
+    def insert_messages(self, rows: Sequence[Params]) -> list[bool]:
+        return [self._insert_message(row) for row in rows]
+
+    def _insert_message(self, row: Params) -> bool:
+        try:
+            return self.change("insert_message", row) == 1
+        except Exception as error:
+            if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                raise
+            return False
+
     def arm(self) -> None:
         self._plain("SAVEPOINT duly_sentinel")
         self.contention = None

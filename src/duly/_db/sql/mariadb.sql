@@ -186,3 +186,62 @@ WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partiti
 -- differs: only here a handler can commit without duly.
 UPDATE duly_occurrence SET disposition = 'torn'
 WHERE job = :job AND attempt_id = :attempt_id AND disposition = 'superseded'
+
+-- name: next_in_order
+-- differs: ON DUPLICATE KEY UPDATE.
+INSERT INTO duly_outbox_order (destination, ordering_key, last_seq)
+VALUES (:destination, :ordering_key, 1)
+ON DUPLICATE KEY UPDATE last_seq = last_seq + 1
+RETURNING last_seq
+
+-- name: insert_message
+-- differs: no ON CONFLICT; 1062 is the answer "there already".
+INSERT INTO duly_outbox
+    (id, job, nominal_us, partition_key, correction, destination, name, natural_key, generation,
+     content_type, headers, body, fingerprint, ordering_key, open_seq, state,
+     due_us, created_us, since_us, expires_us, started, finished, settled_us)
+VALUES
+    (:id, :job, :nominal_us, :partition_key, :correction, :destination, :name, :natural_key, :generation,
+     :content_type, :headers, :body, :fingerprint, :ordering_key, :open_seq, 'pending',
+     CASE WHEN :not_before_us > {now} THEN :not_before_us ELSE {now} END, {now},
+     CASE WHEN :not_before_us > {now} THEN :not_before_us ELSE {now} END, :expires_us, 0, 0, {now})
+
+-- name: message_fingerprint
+-- differs: a locking read sees what was committed after the transaction's snapshot.
+SELECT fingerprint FROM duly_outbox WHERE id = :id LOCK IN SHARE MODE
+
+-- name: due_messages
+-- differs: relays side by side each take what the others have not locked.
+SELECT o.id, o.state, o.started, o.finished, o.created_us, o.since_us, o.expires_us, o.tried_us,
+       o.doubt_us, o.job, o.nominal_us, o.partition_key, o.correction, o.name, o.natural_key,
+       o.generation, o.content_type, o.headers, o.body, o.ordering_key
+FROM duly_outbox AS o FORCE INDEX (ix_duly_outbox_due)
+WHERE o.destination = :destination AND o.due_us <= :clock_us
+  AND (o.open_seq IS NULL OR o.state = 'uncertain' OR NOT EXISTS (
+    SELECT 1 FROM duly_outbox AS e
+    WHERE e.destination = o.destination AND e.ordering_key = o.ordering_key
+      AND e.open_seq < o.open_seq
+      AND (:skip = 0 OR e.state NOT IN ('uncertain', 'dead'))))
+ORDER BY o.due_us
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: mine
+-- differs: it waits for a commit of ours that is still in flight.
+SELECT id FROM duly_outbox WHERE id = :id AND token = :token FOR UPDATE
+
+-- name: prune_deliveries
+-- differs: no LIMIT in a subquery of IN.
+DELETE d FROM duly_delivery AS d
+JOIN (
+    SELECT id FROM duly_outbox
+    WHERE job = :job AND nominal_us <= :horizon_us AND closed_us IS NOT NULL
+    ORDER BY job, nominal_us, partition_key, correction, id
+    LIMIT :limit) AS gone ON gone.id = d.message_id
+
+-- name: prune_messages
+-- differs: DELETE ... LIMIT.
+DELETE FROM duly_outbox
+WHERE job = :job AND nominal_us <= :horizon_us AND closed_us IS NOT NULL
+ORDER BY job, nominal_us, partition_key, correction, id
+LIMIT :limit

@@ -167,3 +167,23 @@ FROM bound
 CROSS JOIN json_array_elements_text(CAST(:nominal_times AS json)) AS each (value)
 ORDER BY CAST(each.value AS BIGINT) DESC
 ON CONFLICT DO NOTHING
+
+-- name: due_messages
+-- differs: relays side by side each take what the others have not locked.
+SELECT o.id, o.state, o.started, o.finished, o.created_us, o.since_us, o.expires_us, o.tried_us,
+       o.doubt_us, o.job, o.nominal_us, o.partition_key, o.correction, o.name, o.natural_key,
+       o.generation, o.content_type, o.headers, o.body, o.ordering_key
+FROM duly_outbox AS o
+WHERE o.destination = :destination AND o.due_us <= :clock_us
+  AND (o.open_seq IS NULL OR o.state = 'uncertain' OR NOT EXISTS (
+    SELECT 1 FROM duly_outbox AS e
+    WHERE e.destination = o.destination AND e.ordering_key = o.ordering_key
+      AND e.open_seq < o.open_seq
+      AND (:skip = 0 OR e.state NOT IN ('uncertain', 'dead'))))
+ORDER BY o.due_us
+LIMIT :limit
+FOR NO KEY UPDATE OF o SKIP LOCKED
+
+-- name: mine
+-- differs: it waits for a commit of ours that is still in flight.
+SELECT id FROM duly_outbox WHERE id = :id AND token = :token FOR NO KEY UPDATE

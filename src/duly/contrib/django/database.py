@@ -80,6 +80,7 @@ class DjangoDatabase(Database):
 
         What one of them raises is logged: the effect is there, and none of it can undo that.
         """
+        super().attempt_ended(applied=applied)
         callbacks, self._callbacks[:] = list(self._callbacks), []
         for callback in callbacks if applied else ():
             try:

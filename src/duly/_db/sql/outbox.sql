@@ -1,0 +1,117 @@
+-- Named queries about messages; see common.sql.
+
+-- name: next_in_order
+INSERT INTO duly_outbox_order AS o (destination, ordering_key, last_seq)
+VALUES (:destination, :ordering_key, 1)
+ON CONFLICT (destination, ordering_key) DO UPDATE SET last_seq = o.last_seq + 1
+RETURNING last_seq
+
+-- name: insert_message
+INSERT INTO duly_outbox
+    (id, job, nominal_us, partition_key, correction, destination, name, natural_key, generation,
+     content_type, headers, body, fingerprint, ordering_key, open_seq, state,
+     due_us, created_us, since_us, expires_us, started, finished, settled_us)
+VALUES
+    (:id, :job, :nominal_us, :partition_key, :correction, :destination, :name, :natural_key, :generation,
+     :content_type, :headers, :body, :fingerprint, :ordering_key, :open_seq, 'pending',
+     CASE WHEN :not_before_us > {now} THEN :not_before_us ELSE {now} END, {now},
+     CASE WHEN :not_before_us > {now} THEN :not_before_us ELSE {now} END, :expires_us, 0, 0, {now})
+ON CONFLICT DO NOTHING
+
+-- name: is_applied
+SELECT 1
+FROM duly_occurrence
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND disposition = 'applied'
+
+-- name: message_fingerprint
+SELECT fingerprint FROM duly_outbox WHERE id = :id
+
+-- A claim: those that are due, and of an order only the first that is still open.
+
+-- name: due_messages
+SELECT o.id, o.state, o.started, o.finished, o.created_us, o.since_us, o.expires_us, o.tried_us,
+       o.doubt_us, o.job, o.nominal_us, o.partition_key, o.correction, o.name, o.natural_key,
+       o.generation, o.content_type, o.headers, o.body, o.ordering_key
+FROM duly_outbox AS o
+WHERE o.destination = :destination AND o.due_us <= :clock_us
+  AND (o.open_seq IS NULL OR o.state = 'uncertain' OR NOT EXISTS (
+    SELECT 1 FROM duly_outbox AS e
+    WHERE e.destination = o.destination AND e.ordering_key = o.ordering_key
+      AND e.open_seq < o.open_seq
+      AND (:skip = 0 OR e.state NOT IN ('uncertain', 'dead'))))
+ORDER BY o.due_us
+LIMIT :limit
+
+-- name: start_send
+UPDATE duly_outbox
+SET state = 'sending', due_us = :lease_us, started = :number, tried_us = :clock_us,
+    doubt_us = :doubt_us, token = :token, settled_us = :clock_us
+WHERE id = :id AND state IN ('pending', 'sending')
+
+-- name: write_ahead
+INSERT INTO duly_delivery (message_id, number, token, relay, started_us, lease_us)
+VALUES (:id, :number, :token, :relay, :clock_us, :lease_us)
+
+-- name: start_lookup
+UPDATE duly_outbox
+SET due_us = :lease_us, token = :token
+WHERE id = :id AND state = 'uncertain'
+
+-- name: move_message
+UPDATE duly_outbox
+SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
+    evidence = :evidence, settled_us = :clock_us, closed_us = :closed_us,
+    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END
+WHERE id = :id AND state = :before
+
+-- name: finish_send
+UPDATE duly_outbox
+SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
+    evidence = :evidence, remote_id = :remote_id, settled_us = :clock_us, closed_us = :closed_us,
+    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END, finished = finished + 1,
+    token = NULL
+WHERE id = :id AND token = :token AND state IN ('sending', 'uncertain') AND started = :number
+
+-- name: finish_delivery
+UPDATE duly_delivery
+SET finished_us = :clock_us, verdict = :verdict, answer = :answer, evidence = :evidence, late = :late
+WHERE message_id = :id AND number = :number AND token = :token AND finished_us IS NULL
+
+-- name: finish_lookup
+UPDATE duly_outbox
+SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
+    evidence = :evidence, settled_us = :clock_us, closed_us = :closed_us,
+    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END
+WHERE id = :id AND token = :token AND state = 'uncertain'
+
+-- name: mine
+SELECT id FROM duly_outbox WHERE id = :id AND token = :token
+
+-- name: next_due
+SELECT MIN(due_us) FROM duly_outbox WHERE destination = :destination AND due_us IS NOT NULL
+
+-- Retention.
+
+-- name: oldest_open_message
+SELECT nominal_us, partition_key, correction
+FROM duly_outbox
+WHERE job = :job AND nominal_us <= :bound_us AND closed_us IS NULL
+ORDER BY nominal_us, partition_key, correction
+LIMIT 1
+
+-- name: prune_deliveries
+DELETE FROM duly_delivery
+WHERE message_id IN (
+    SELECT id FROM duly_outbox
+    WHERE job = :job AND nominal_us <= :horizon_us AND closed_us IS NOT NULL
+    ORDER BY job, nominal_us, partition_key, correction, id
+    LIMIT :limit)
+
+-- name: prune_messages
+DELETE FROM duly_outbox
+WHERE id IN (
+    SELECT id FROM duly_outbox
+    WHERE job = :job AND nominal_us <= :horizon_us AND closed_us IS NOT NULL
+    ORDER BY job, nominal_us, partition_key, correction, id
+    LIMIT :limit)

@@ -1,0 +1,156 @@
+"""What an App knows of messages: its destinations, and the relay that serves them.
+
+It wires; what becomes of a message is decided in `_core/sending.py`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from duly._sync.claim import seconds
+from duly._sync.messaging import unknown_destination
+from duly._sync.overriding import Overriding
+from duly.errors import DestinationInvalid, UsageError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping, Sequence
+
+    from duly._core.channel import Channel, Lookup
+    from duly._core.contract import Contract
+    from duly._core.destination import Destination
+    from duly._sync.relay import Delivered, Relay
+
+
+class Delivering(Overriding):
+    """The part of an App that sends messages."""
+
+    @property
+    def destinations(self) -> Mapping[str, Destination]:
+        """The destinations that are registered, by name."""
+        return self._attempts.destinations
+
+    def destination(
+        self,
+        name: str,
+        channel: Channel,
+        *,
+        contract: Contract | None = None,
+        retry_for: timedelta | None = None,
+        outlives_key: bool = False,
+        lookup: Lookup | None = None,
+        concurrency: int = 8,
+        timeout: timedelta | float = 30.0,
+        lease: timedelta | float | None = None,
+        backoff: tuple[timedelta, timedelta] | None = None,
+        break_after: int = 5,
+        skip_blocked: bool = False,
+    ) -> Destination:
+        """Register where handlers may send messages.
+
+        Args:
+            name: `[a-z0-9][a-z0-9._-]{0,99}`; part of each message's id, so it does not change.
+            channel: Of `duly.channels`, or any object with `send(message)` and `close()`.
+            contract: What the receiver promises about being sent the same message twice; by
+                default what the channel says, or nothing: what may have been sent is held.
+            retry_for: How long a message is tried; by default three days, or as long as the
+                receiver knows its id.
+            outlives_key: *retry_for* may be longer than that.
+            lookup: Asks the receiver whether it has a message that is in doubt.
+            concurrency: How many sends one relay has under way at once.
+            timeout: How long one send may take, a timedelta or seconds.
+            lease: How long a send belongs to its relay; by default twice *timeout* and 30 s.
+            backoff: The first and the longest pause between two sends; 1 s and 30 min.
+            break_after: After so many failures in a row the receiver is left alone for a while,
+                at most a minute; 0 for never.
+            skip_blocked: A message with an ordering key does not wait for an earlier one that is
+                uncertain or dead.
+
+        Raises:
+            DestinationInvalid: Two of these contradict each other, or the name is taken.
+        """
+        from duly._core.destination import Destination
+
+        given: dict[str, Any] = {}
+        promised = contract or getattr(channel, "contract", None)
+        if promised is not None:
+            given["contract"] = promised
+        if lease is not None:
+            given["lease"] = timedelta(seconds=seconds(lease))
+        if backoff is not None:
+            given["backoff_min"], given["backoff_max"] = backoff
+        made = Destination(
+            name=name,
+            channel=channel,
+            retry_for=retry_for,
+            outlives_key=outlives_key,
+            lookup=lookup,
+            concurrency=concurrency,
+            timeout=timedelta(seconds=seconds(timeout)),
+            break_after=break_after,
+            skip_blocked=skip_blocked,
+            **given,
+        )
+        if name in self._attempts.destinations:
+            raise DestinationInvalid(
+                f"the destination {name} is registered twice: choose a name each"
+            )
+        self._attempts.destinations[name] = made
+        return made
+
+    def deliver(
+        self,
+        *,
+        once: bool = False,
+        only: Sequence[str] = (),
+        stop: threading.Event | None = None,
+        poll: timedelta | float = 5.0,
+    ) -> Delivered:
+        """Send the messages that are due: a relay.
+
+        Any number of relays may be at work at once. Each message is claimed, written ahead, sent
+        with no transaction open, and finished under the claim's token.
+
+        Args:
+            once: Come back when nothing that is due now is left; else stay until *stop*.
+            only: The names of the destinations to serve; all that are registered if empty.
+            stop: Ends it, after what is under way.
+            poll: How often the outbox is looked at, at least, where nothing woke it.
+
+        Raises:
+            UnknownDestination, UsageError: Nothing is registered to send to.
+            Busy, ConnectionLost, …: With *once*: the database could not be asked.
+        """
+        import threading as threads
+
+        relay = self._relay(only, poll)
+        self._readiness.ensure()
+        if once:
+            return self._asked(relay)
+        return relay.work(stop or threads.Event())
+
+    def _asked(self, relay: Relay) -> Delivered:
+        from duly._core import ops
+        from duly._db.translate import public_error
+
+        try:
+            return relay.once()
+        except ops.Fault as fault:
+            known = public_error(self.database.dialect, fault.cause, self.database.where)
+            raise (known or fault.cause) from (fault.cause if known else fault.cause.__cause__)
+
+    def _relay(self, only: Sequence[str], poll: timedelta | float) -> Relay:
+        from duly._sync.relay import Relay
+
+        known = self._attempts.destinations
+        for name in only:
+            if name not in known:
+                raise unknown_destination(name, known)
+        served = {name: known[name] for name in only} if only else known
+        if not served:
+            raise UsageError(
+                "no destination is registered, so nothing can be delivered: App.destination(name,"
+                " channel)"
+            )
+        return Relay(self.database, served, poll_s=seconds(poll), probe=self._attempts.probe)

@@ -1,0 +1,267 @@
+"""HTTP: one POST for each send, under the message's own id.
+
+Decides what each ending of a request means: nothing left this host, the receiver answered, or
+nobody knows. It follows no redirect, keeps no cookie, and retries nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from duly._core.channel import Answer
+from duly._core.redact import redact
+from duly.channels.base import Secret, SecretMissing
+from duly.channels.http_forms import CloudEvents, signature
+from duly.errors import DestinationInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from duly._core.channel import Message
+    from duly._core.contract import Contract
+
+__all__ = ["CloudEvents", "Http"]
+
+BODY_READ_MAX: Final = 65_536
+SHOWN_MAX: Final = 300
+IDLE_S: Final = 2.0
+"""How long a connection is kept for the next request: a receiver that closes it just then would
+leave a request in doubt."""
+CONNECT_S: Final = 10.0
+REST_S: Final = 2.0
+"""How long the rest of a response is waited for: its status has decided already."""
+
+
+class Http:
+    """Posts each message to a URL.
+
+    Args:
+        url: Where to, or a function that says it of a message.
+        method: `POST`, `PUT` or `PATCH`.
+        headers: For every request; a value may be a `Secret`.
+        signing: The secrets by which requests are signed as Standard Webhooks say, the newest
+            first; each as they give it (`whsec_…`).
+        cloudevents: Send each message as a CloudEvent.
+        allow_private: Whether a receiver may be inside this network. By default it may where the
+            URL is written in the code, and not where a function says it.
+        verify: An `ssl.SSLContext`, in place of the usual trust.
+
+    Raises:
+        DestinationInvalid: The URL or the method is none.
+    """
+
+    def __init__(
+        self,
+        url: str | Callable[[Message], str],
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str | Secret] | None = None,
+        signing: Secret | Sequence[Secret] = (),
+        cloudevents: CloudEvents | None = None,
+        allow_private: bool | None = None,
+        verify: Any = None,
+    ) -> None:
+        if isinstance(url, str) and not url.startswith(("http://", "https://")):
+            raise DestinationInvalid(f"{url[:60]!r} is no URL of http:// or https://: give one")
+        if method not in {"POST", "PUT", "PATCH"}:
+            raise DestinationInvalid(f"method={method!r} is not sent: use POST, PUT or PATCH")
+        self._url, self._method = url, method
+        self._headers = dict(headers or {})
+        self._signing = (signing,) if isinstance(signing, Secret) else tuple(signing)
+        self._cloudevents = cloudevents
+        self._allow_private = isinstance(url, str) if allow_private is None else allow_private
+        self._verify = verify
+        self._mine = threading.local()
+        self._pools: list[Any] = []
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> Answer:
+        """Post it once."""
+        import httpcore
+        import httpx
+
+        from duly.channels.wire import AddressForbidden
+
+        secrets: list[str] = []
+        try:
+            request = self._request(message, secrets)
+        except SecretMissing as missing:
+            return Answer.not_sent("secret_missing", str(missing))
+        except (httpx.InvalidURL, ValueError, TypeError) as error:
+            return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
+        wire, pool = self._connections()
+        wire.begin(message.timeout.total_seconds())
+        try:
+            response = pool.handle_request(request)
+        except AddressForbidden as forbidden:
+            return Answer.refused("address_forbidden", str(forbidden), final=True)
+        except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError) as error:
+            return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
+        except Exception as error:
+            said = redact(f"{type(error).__name__}: {_line(error)}", secrets)
+            if not wire.wrote:
+                return Answer.not_sent(_unsent(error), said)
+            return Answer.ambiguous(_kind(error), said)
+        wire.hurry(REST_S)
+        return _answer(message.contract, response, secrets)
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            pools, self._pools = self._pools, []
+            self._mine = threading.local()
+        for pool in pools:
+            with suppress(Exception):
+                pool.close()
+
+    def _connections(self) -> tuple[Any, Any]:
+        """This thread's own connection: no request waits for another's."""
+        mine = self._mine
+        if not hasattr(mine, "pool"):
+            import ssl
+
+            import httpcore
+
+            from duly.channels.wire import Wire
+
+            mine.wire = Wire(allow_private=self._allow_private)
+            mine.pool = httpcore.ConnectionPool(
+                ssl_context=self._verify or ssl.create_default_context(),
+                max_connections=1,
+                keepalive_expiry=IDLE_S,
+                retries=0,
+                network_backend=mine.wire,
+            )
+            with self._lock:
+                self._pools.append(mine.pool)
+        return mine.wire, mine.pool
+
+    def _request(self, message: Message, secrets: list[str]) -> Any:
+        """The request, as httpx encodes it; what is secret of it is added to *secrets*."""
+        import httpcore
+        import httpx
+
+        headers, body = {"Content-Type": message.content_type}, message.body
+        if self._cloudevents is not None:
+            headers, body = self._cloudevents.formed(message)
+        headers |= message.headers
+        for name, given in self._headers.items():
+            if isinstance(given, Secret):
+                secrets.append(given.value())
+                headers[name] = secrets[-1]
+            else:
+                headers[name] = given
+        contract = message.contract
+        if contract.key_header is not None:
+            quoted = contract.key_form == "quoted"
+            headers[contract.key_header] = f'"{message.id}"' if quoted else message.id
+        if self._signing:
+            keys = [each.value() for each in self._signing]
+            secrets += keys
+            headers |= signature(message, body, keys)
+        url = self._url if isinstance(self._url, str) else self._url(message)
+        made = httpx.Request(self._method, url, headers=headers, content=body)
+        target = made.url
+        return httpcore.Request(
+            made.method.encode(),
+            httpcore.URL(
+                scheme=target.raw_scheme,
+                host=target.raw_host,
+                port=target.port,
+                target=target.raw_path,
+            ),
+            headers=made.headers.raw,
+            content=body,
+            extensions={"timeout": {"connect": CONNECT_S}},
+        )
+
+
+def _answer(contract: Contract, response: Any, secrets: Sequence[str]) -> Answer:
+    """What a status means; the rest of the response is evidence, and bounded."""
+    status = int(response.status)
+    headers = {
+        name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers
+    }
+    said = _read(response)
+    shown = f"HTTP {status}" + (f": {said}" if said and not 200 <= status < 300 else "")
+    evidence, kind = redact(shown, secrets), f"http_{status}"
+    remote_id = headers.get("request-id") or headers.get("x-request-id")
+    retry_after = _retry_after(headers)
+    if 200 <= status < 300:
+        return Answer.sent(kind, evidence, remote_id=remote_id)
+    if status in contract.mismatch:
+        return Answer.refused(kind, evidence, final=True, conflict=True)
+    if status in contract.in_progress | contract.refusals | contract.undone:
+        return Answer.refused(kind, evidence, final=False, retry_after=retry_after)
+    if status in contract.stores:
+        return Answer.ambiguous(kind, evidence, final=True)
+    if 300 <= status < 400:
+        where = headers.get("location", "nowhere")[:200]
+        return Answer.refused(
+            kind, f"HTTP {status}: redirects to {where} are not followed", final=True
+        )
+    if 400 <= status < 500:
+        return Answer.refused(kind, evidence, final=True)
+    return Answer.ambiguous(kind, evidence, retry_after=retry_after)
+
+
+def _read(response: Any) -> str:
+    """The beginning of the body. The status has come, so nothing here changes the answer."""
+    parts: list[bytes] = []
+    size = 0
+    with suppress(Exception):
+        for part in response.iter_stream():
+            parts.append(part)
+            size += len(part)
+            if size > BODY_READ_MAX:
+                break
+    with suppress(Exception):
+        response.close()
+    return " ".join(b"".join(parts)[:SHOWN_MAX].decode("utf-8", "replace").split())
+
+
+def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    """Both forms of RFC 9110; what is neither is not there."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return timedelta(seconds=min(int(text[:12]), 10**9))
+    try:
+        at = parsedate_to_datetime(text)
+        # By the receiver's own clock, where it tells it: the two may differ.
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(timedelta(0), _aware(at) - _aware(now))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _aware(at: datetime) -> datetime:
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _unsent(error: BaseException) -> str:
+    """Why nothing left."""
+    import ssl
+
+    if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
+        return "tls_failed"
+    return "connect_timeout" if "Timeout" in type(error).__name__ else "connect_failed"
+
+
+def _kind(error: BaseException) -> str:
+    name = type(error).__name__
+    words = {
+        "ReadTimeout": "read_timeout",
+        "WriteTimeout": "write_timeout",
+        "ReadError": "connection_lost",
+        "WriteError": "connection_lost",
+        "RemoteProtocolError": "protocol_error",
+    }
+    return words.get(name, name)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

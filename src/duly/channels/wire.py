@@ -1,0 +1,165 @@
+"""The sockets of the HTTP channel: bounded as a whole, checked before they connect.
+
+Decides which addresses may be connected to, and notes whether anything of a request has left. It
+never retries, and connects to the very address that was checked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpcore
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterable
+
+__all__ = ["AddressForbidden", "Wire"]
+
+
+class AddressForbidden(Exception):
+    """The receiver's name means an address inside this network, which is not allowed."""
+
+
+class Wire(httpcore.NetworkBackend):
+    """Connects for one request at a time in each thread.
+
+    Args:
+        allow_private: Addresses that are not on the public internet may be connected to.
+    """
+
+    def __init__(self, *, allow_private: bool) -> None:
+        self._allow_private = allow_private
+        self._request = threading.local()
+
+    def begin(self, within_s: float) -> None:
+        """A request of this thread begins, and ends within so many seconds."""
+        self._request.until_s = time.monotonic() + within_s
+        self._request.wrote = False
+
+    def hurry(self, within_s: float) -> None:
+        """What is left of this thread's request ends within so many seconds."""
+        self._request.until_s = min(self._request.until_s, time.monotonic() + within_s)
+
+    @property
+    def wrote(self) -> bool:
+        """Whether a byte of this thread's request has left."""
+        return bool(self._request.wrote)
+
+    def note_written(self) -> None:
+        """A byte of this thread's request is about to leave."""
+        self._request.wrote = True
+
+    def left_s(self, timeout: float | None, error: type[Exception]) -> float:
+        """How long the next step may take.
+
+        Raises:
+            Exception: *error*; the time for the whole request is over.
+        """
+        left = float(self._request.until_s - time.monotonic())
+        if left <= 0:
+            raise error("the time for the whole request is over")
+        return left if timeout is None else min(left, timeout)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - httpcore's signature
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002 - as above
+    ) -> httpcore.NetworkStream:
+        """Connect to the first address of *host* that answers; all of them are checked first."""
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise httpcore.ConnectError(f"{host} cannot be resolved: {error}") from error
+        for *_, address in found:
+            self._check(host, str(address[0]))
+        last: Exception = httpcore.ConnectError(f"{host} has no address")
+        for family, kind, protocol, _, address in found:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(self.left_s(timeout, httpcore.ConnectTimeout))
+                sock.connect(address)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except TimeoutError as error:
+                sock.close()
+                last = httpcore.ConnectTimeout(str(error))
+            except OSError as error:
+                sock.close()
+                last = httpcore.ConnectError(str(error))
+            else:
+                return _Stream(self, sock)
+        raise last
+
+    def _check(self, host: str, address: str) -> None:
+        if self._allow_private:
+            return
+        found = ipaddress.ip_address(address.partition("%")[0])
+        inner = getattr(found, "ipv4_mapped", None) or found
+        if not inner.is_global or inner.is_multicast:
+            raise AddressForbidden(
+                f"{host} means {address}, which is no public address: allow_private=True lets the"
+                " channel send there"
+            )
+
+
+class _Stream(httpcore.NetworkStream):
+    """One connection, whose waits end with the request."""
+
+    def __init__(self, wire: Wire, sock: socket.socket) -> None:
+        self._wire, self._sock = wire, sock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        try:
+            self._sock.settimeout(self._wire.left_s(timeout, httpcore.ReadTimeout))
+            return self._sock.recv(max_bytes)
+        except TimeoutError as error:
+            raise httpcore.ReadTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        try:
+            while buffer:
+                self._sock.settimeout(self._wire.left_s(timeout, httpcore.WriteTimeout))
+                self._wire.note_written()
+                buffer = buffer[self._sock.send(buffer) :]
+        except TimeoutError as error:
+            raise httpcore.WriteTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore.WriteError(str(error)) from error
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        try:
+            self._sock.settimeout(self._wire.left_s(timeout, httpcore.ConnectTimeout))
+            sock = ssl_context.wrap_socket(self._sock, server_hostname=server_hostname)
+        except TimeoutError as error:
+            self.close()
+            raise httpcore.ConnectTimeout(str(error)) from error
+        except OSError as error:
+            self.close()
+            raise httpcore.ConnectError(str(error)) from error
+        return _Stream(self._wire, sock)
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            import select
+
+            return bool(select.select([self._sock], [], [], 0)[0])
+        if info == "socket":
+            return self._sock
+        return None
