@@ -1,7 +1,8 @@
 """Pruning that never frees a key: how far a prune may go, and the order of its statements.
 
 Decides the horizon of each job. It never passes a running attempt, a torn or a missing
-occurrence, and no flag lets it pass the floor (PROTOCOL 14 to 18). It never reads a clock.
+occurrence, or an undelivered message, and no flag lets it pass the floor (PROTOCOL 14 to 18). It
+never reads a clock.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ListJobs:
 
 @dataclass(frozen=True, slots=True)
 class OldestHeld:
-    """The oldest torn, running or missing occurrence at or below the bound. Reply: Held or None."""
+    """The oldest occurrence at or below the bound that no prune passes. Reply: Held or None."""
 
     job: str
     bound_us: int
@@ -47,7 +48,7 @@ class Held:
 
     Attributes:
         key: Its logical key.
-        why: `torn`, `running`, `missing` or `not due yet`.
+        why: `torn`, `running`, `missing`, `not due yet` or `undelivered`.
     """
 
     nominal_us: int
@@ -70,7 +71,7 @@ class RaiseHorizon:
 
 @dataclass(frozen=True, slots=True)
 class DeleteBatch:
-    """Delete occurrences, then attempts, then duplicates. Reply: `Deleted`."""
+    """Delete what is settled, then what tells of it. Reply: `Deleted`."""
 
     job: str
     horizon_us: int
@@ -102,11 +103,12 @@ class Deleted:
     occurrences: int
     attempts: int
     duplicates: int
+    messages: int = 0
 
     @property
     def most(self) -> int:
-        """The largest of the three."""
-        return max(self.occurrences, self.attempts, self.duplicates)
+        """The largest of them."""
+        return max(self.occurrences, self.attempts, self.duplicates, self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class PrunedJob:
 
     Attributes:
         horizon_us: Its horizon now; None if it has none.
-        held: The torn, running or missing occurrence that stopped the prune short, if any.
+        held: The occurrence that stopped the prune short, if any.
     """
 
     job: str

@@ -78,10 +78,12 @@ def _perform(evidence: Evidence, session: Session, op: retention.PruneOp) -> Any
             return session.change("raise_horizon", {"job": op.job, "horizon_us": op.horizon_us})
         case retention.DeleteBatch():
             params = {"job": op.job, "horizon_us": op.horizon_us, "limit": op.rows}
+            session.change("prune_deliveries", params)  # of the messages that go next
             return retention.Deleted(
                 session.change("prune_occurrences", params),
                 session.change("prune_attempts", params),
                 session.change("prune_duplicates", params),
+                session.change("prune_messages", params),
             )
         case _:
             raise AssertionError(f"a prune does not ask for {op}")
@@ -94,6 +96,7 @@ def _oldest_held(
         *_torn(session, op),
         *_running(evidence, session, op),
         *_missing(session, op),
+        *_undelivered(session, op),
     ]
     return min(found, key=lambda held: held.nominal_us, default=None)
 
@@ -130,6 +133,15 @@ def _missing(session: Session, op: retention.OldestHeld) -> Iterator[retention.H
     to_come = next(unpaused.due_between(now + planning.MICROSECOND, latest_due), None)
     if to_come is not None and to_us(to_come) <= op.bound_us:
         yield _held(op.job, to_us(to_come), "not due yet")
+
+
+def _undelivered(session: Session, op: retention.OldestHeld) -> Iterator[retention.Held]:
+    """What a person, a lookup or a relay still has to decide about a message."""
+    for nominal_us, partition, correction in session.run(
+        "oldest_open_message", {"job": op.job, "bound_us": op.bound_us}
+    ):
+        occurrence = Occurrence.from_us(op.job, int(nominal_us), partition, int(correction))
+        yield retention.Held(occurrence.nominal_us, occurrence.key, "undelivered")
 
 
 def _held(job: str, nominal_us: int, why: str, partition: str = "") -> retention.Held:
