@@ -48,12 +48,12 @@ from duly._cli.settings import Settings, options
 def worker(
     settings: Settings, *, threads: int, grace: float, poll: float, started_by: str | None
 ) -> int:
-    """Stay, and run what is due of every job, until SIGTERM or Ctrl-C.
+    """Stay, and run what is due of every job, until SIGTERM, SIGHUP or Ctrl-C.
 
     Any number of hosts may do it at once, beside `duly tick` and starts by name: each
     occurrence takes effect once. A second signal does not wait for what runs.
 
-    Exits 0 if everything had ended by then, else 143 or 130: what ran was rolled back.
+    Exits 0 if everything had ended by then, else 143, 130 or 129: what ran was rolled back.
     """
     from duly._cli import stopping
     from duly._cli.app_loading import load

@@ -50,7 +50,7 @@ ExecStart={command}
 # (3) and a stop (143) are not.
 Restart=on-failure
 RestartSec=30
-RestartPreventExitStatus=1 2 3 70 130 143
+RestartPreventExitStatus=1 2 3 70 129 130 143
 SuccessExitStatus=143
 """
 
