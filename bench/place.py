@@ -1,23 +1,19 @@
 """A database to be measured on: how to reach it, and what its server tells of itself.
 
-A place is plain text, so that it can be handed to a worker process.
+A place is plain text, so that it can be handed to a worker process. Drivers are imported where they
+are used: a peer's environment has one of them at most, and no SQLAlchemy.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
-import threading
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psycopg
-import pymysql
-from sqlalchemy.engine import make_url
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +22,6 @@ ACCOUNTS = 1_000
 _PREPARE = (
     "CREATE TABLE account (id INTEGER PRIMARY KEY, units BIGINT NOT NULL)",
     "CREATE TABLE done (name VARCHAR(100) PRIMARY KEY, recorded_us BIGINT NOT NULL)",
-    "CREATE TABLE effect (name VARCHAR(100) NOT NULL)",
 )
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -57,22 +52,38 @@ class Place:
 
     def connect(self) -> Any:
         """A connection of the raw driver; on SQLite the caller begins its transactions itself."""
-        url = make_url(self.url)
         if self.name == "sqlite":
             raw = sqlite3.connect(
                 self.path, timeout=60, isolation_level=None, check_same_thread=False
             )
             raw.execute("PRAGMA synchronous = FULL")
             return raw
+        at = self.address()
         if self.name == "postgresql":
+            import psycopg
+
             return psycopg.connect(
-                host=url.host, port=url.port, user=url.username, password=url.password,
-                dbname=url.database, prepare_threshold=0,
+                host=at["host"], port=at["port"], user=at["user"], password=at["password"],
+                dbname=at["database"], prepare_threshold=0,
             )  # fmt: skip
-        return pymysql.connect(
-            host=url.host, port=url.port or 3306, user=url.username,
-            password=url.password or "", database=url.database,
-        )  # fmt: skip
+        import pymysql
+
+        return pymysql.connect(**at)
+
+    def address(self) -> dict[str, Any]:
+        """Where a server is, in the words of PyMySQL."""
+        url = urlsplit(self.url)
+        return {
+            "host": url.hostname, "port": url.port, "user": unquote(url.username or ""),
+            "password": unquote(url.password or ""), "database": url.path.removeprefix("/"),
+        }  # fmt: skip
+
+    def behind(self, port: int) -> Place:
+        """The same place through another port of this machine."""
+        url = urlsplit(self.url)
+        account = url.netloc.rpartition("@")[0]
+        netloc = f"{account}@127.0.0.1:{port}"
+        return Place(self.name, url._replace(netloc=netloc).geturl(), self.pid)
 
     def prepare(self) -> None:
         """Make the business tables."""
@@ -111,7 +122,7 @@ class Place:
         if self.name == "sqlite":
             return {}
         if self.name == "postgresql":
-            self._await_quiet()
+            self.await_quiet()
             ((syncs,),) = self.rows("SELECT wal_sync FROM pg_stat_wal")
             ((commits,),) = self.rows(
                 "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
@@ -128,15 +139,21 @@ class Place:
         commits = status["Com_commit"]
         return {"syncs": syncs, "commits": commits, "server_s": cpu_of(self.pid)}
 
-    def _await_quiet(self) -> None:
-        """PostgreSQL's backends hand in their counts when they end."""
+    def await_quiet(self) -> None:
+        """Until the server has noticed that others are gone, and PostgreSQL has their counts."""
+        if self.name == "sqlite":
+            return
+        others = {
+            "postgresql": "pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+            "mariadb": "information_schema.processlist"
+            " WHERE id <> CONNECTION_ID() AND user = SUBSTRING_INDEX(USER(), '@', 1)",
+        }
         deadline = time.monotonic() + 10
-        others = (
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        )
-        while self.rows(others)[0][0] and time.monotonic() < deadline:
-            time.sleep(0.05)
+        while time.monotonic() < deadline:
+            if not self.rows(f"SELECT count(*) FROM {others[self.name]}")[0][0]:
+                break
+            time.sleep(0.02)
 
 
 def cpu_of(pid: int) -> float:
@@ -153,43 +170,3 @@ def _children(pid: int) -> Iterator[int]:
     with suppress(OSError):
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
         yield from map(int, text.split())
-
-
-class Wire:
-    """Passes everything on to a server, and counts how often the client waits for an answer."""
-
-    def __init__(self, place: Place) -> None:
-        url = make_url(place.url)
-        self.trips = 0
-        self._target = (url.host or "127.0.0.1", url.port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        port = self._listener.getsockname()[1]
-        shown = url.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
-        self.place = Place(place.name, shown, place.pid)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._target)
-                answered = threading.Event()
-                answered.set()
-                for source, target, up in ((client, server, True), (server, client, False)):
-                    arguments = (source, target, answered, up)
-                    threading.Thread(target=self._pass, args=arguments, daemon=True).start()
-
-    def _pass(self, source: Any, target: Any, answered: threading.Event, up: bool) -> None:
-        with suppress(OSError):
-            while data := source.recv(65_536):
-                if not up:
-                    answered.set()
-                elif answered.is_set():
-                    answered.clear()
-                    self.trips += 1
-                target.sendall(data)
-        with suppress(OSError):
-            target.shutdown(1)

@@ -6,6 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from place import Place
 
 MINUTE_US = 60_000_000
@@ -55,18 +57,29 @@ def settle(place: Place, count: int) -> float:
     return (_bytes(place) - before) / count
 
 
-def _bytes(place: Place) -> int:
+def record_by_hand(place: Place, count: int) -> float:
+    """So many keys with their time in the table that one would make; bytes for each."""
+    series = _SERIES[place.name].format(n=count)
+    name = "g || '.0-' || g" if place.name != "mariadb" else "CONCAT(g, '.0-', g)"
+    before = _bytes(place, ("done",))
+    place.change(f"INSERT INTO done SELECT {name}, g + 1700000000000000 FROM {series} AS series")
+    if place.name == "mariadb":
+        place.change("ANALYZE TABLE done")
+    return (_bytes(place, ("done",)) - before) / count
+
+
+def _bytes(place: Place, tables: Sequence[str] = TABLES) -> int:
     if place.name == "sqlite":
         ((pages,),) = place.rows("PRAGMA page_count")
         ((size,),) = place.rows("PRAGMA page_size")
         return int(pages * size)
     if place.name == "postgresql":
-        sizes = ", ".join(f"('{table}')" for table in TABLES)
+        sizes = ", ".join(f"('{table}')" for table in tables)
         ((total,),) = place.rows(
             f"SELECT sum(pg_total_relation_size(t::regclass)) FROM (VALUES {sizes}) AS v (t)"
         )
         return int(total)
-    names = ", ".join(f"'{table}'" for table in TABLES)
+    names = ", ".join(f"'{table}'" for table in tables)
     ((total,),) = place.rows(
         "SELECT SUM(data_length + index_length) FROM information_schema.tables"
         f" WHERE table_schema = DATABASE() AND table_name IN ({names})"

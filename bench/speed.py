@@ -1,6 +1,6 @@
 """What one occurrence costs, beside the same work by hand: `make bench`.
 
-    python bench/speed.py                    # all, and writes bench/RESULTS.md, docs/speed.svg
+    python bench/speed.py                    # all; writes bench/RESULTS.md and docs/speed.svg
     python bench/speed.py --small sqlite     # seconds, one database: to see that it runs
 
 The contenders of a table take turns in one run, in slices of a second or less, so that whatever
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -24,23 +23,32 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-import machine  # noqa: E402 - after the path to them
+import chart  # noqa: E402 - after the path to them
+import machine  # noqa: E402
 import report  # noqa: E402
-from place import Place, Wire  # noqa: E402
-from settled import settle  # noqa: E402
+from counted import costs  # noqa: E402
+from killed import Fate, killed  # noqa: E402
+from place import Place  # noqa: E402
+from settled import record_by_hand, settle  # noqa: E402
 from starts import starts  # noqa: E402
-from worker import Slice, Unavailable, Workers  # noqa: E402
+from wire import Wire  # noqa: E402
+from worker import Slice, Workers  # noqa: E402
 
 import duly  # noqa: E402
 from tests.servers.database import DATABASES, Database  # noqa: E402
 from tests.servers.mariadb import MariaDBServer  # noqa: E402
 from tests.servers.postgresql import PostgresServer  # noqa: E402
+from tests.servers.server import UnavailableError  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONTENDERS = ("bare", "by_hand", "by_hand_sqlalchemy", "duly_claim", "duly_app", "duly_aio")
 KEYED = CONTENDERS[1:]
+RACED = ("by_hand", "duly_app", "duly_aio")
+FAR = ("by_hand", "duly_claim", "duly_app", "duly_aio")
+REFUSED = ("by_hand", "duly_claim", "duly_app")
+FAR_S = 0.001
 
 
 class Size(NamedTuple):
@@ -54,11 +62,11 @@ class Size(NamedTuple):
     keys: int  # that eight processes race for
     settled: int
     starts: int
-    traced: bool
+    kills: int
 
 
-FULL = Size(5, 0.4, 8, 2.5, 300, 500, 1_000_000, 7, True)
-SMALL = Size(1, 0.05, 2, 0.1, 20, 20, 500, 1, False)
+FULL = Size(5, 0.4, 8, 2.5, 300, 500, 1_000_000, 7, 20)
+SMALL = Size(1, 0.05, 2, 0.1, 20, 20, 500, 1, 1)
 
 
 @dataclass
@@ -71,47 +79,54 @@ class Found:
     together: dict[str, list[Slice]] = field(default_factory=dict)
     again: dict[str, list[Slice]] = field(default_factory=dict)
     counted: dict[str, dict[str, float]] = field(default_factory=dict)
+    counted_again: dict[str, dict[str, float]] = field(default_factory=dict)
     raced: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     filled: dict[str, list[Slice]] = field(default_factory=dict)
     line: dict[str, list[Slice]] = field(default_factory=dict)
-    bytes_each: float = 0.0
+    far: dict[str, list[Slice]] = field(default_factory=dict)
+    far_trips: dict[str, float] = field(default_factory=dict)
+    fates: dict[str, Fate] = field(default_factory=dict)
+    bytes_each: dict[str, float] = field(default_factory=dict)
     syncs_ms: list[float] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
+    phases_s: dict[str, float] = field(default_factory=dict)
 
 
-def measured(database: Maker, size: Size) -> Found:
+def measured(maker: Maker, size: Size) -> Found:
     """Every table of one database."""
-    place = database.place()
+    place = maker.place()
     found = Found(place.name, _version(place))
-    with ExitStack() as stack:
-        crews = _crews(place, size, found, stack)
-        for number in range(size.rounds + 1):
-            found.syncs_ms.append(machine.sync_ms(str(database.folder)))
-            _round(crews, size, found if number else Found(place.name))  # the first one warms up
-        for number in range(3 if size.rounds > 1 else 1):
-            for name in ("by_hand", "duly_app"):
-                names = [f"race{number}-{key}" for key in range(size.keys)]
-                found.raced.setdefault(name, []).append(crews[name, size.many].race(names))
-    for name in found.alone:
-        found.counted[name] = count(name, place, size)
-    fill(database, found, size)
-    if place.name == "sqlite":
-        line(database.place(), found, size)
+    phases: dict[str, Callable[[], None]] = {
+        "rates": lambda: rates(maker, place, found, size),
+        "counts": lambda: count(place, found, size),
+        "kills": lambda: kill(maker, found, size),
+        "far away": lambda: far(place, found, size),
+        "a million": lambda: fill(maker, found, size),
+        "line": lambda: line(maker, found, size),
+    }
+    skipped = "far away" if place.name == "sqlite" else "line"
+    for phase, measure in phases.items():
+        if phase != skipped:
+            began = time.monotonic()
+            measure()
+            found.phases_s[phase] = time.monotonic() - began
     return found
 
 
-def _crews(
-    place: Place, size: Size, found: Found, stack: ExitStack
-) -> dict[tuple[str, int], Workers]:
-    crews = {}
-    for name in CONTENDERS:
-        for processes in (1, size.many):
-            try:
+def rates(maker: Maker, place: Place, found: Found, size: Size) -> None:
+    """One worker, many, duplicates; then many on the same keys."""
+    with ExitStack() as stack:
+        crews = {}
+        for name in CONTENDERS:
+            for processes in (1, size.many):
                 crews[name, processes] = crew = Workers(name, place, processes)
                 stack.callback(crew.close)
-            except Unavailable as error:
-                found.missing[name] = str(error)
-    return crews
+        for number in range(size.rounds + 1):
+            found.syncs_ms.append(machine.sync_ms(str(maker.folder)))
+            _round(crews, size, found if number else Found(place.name))  # the first one warms up
+        for number in range(3 if size.rounds > 1 else 1):
+            for name in RACED:
+                keys = [f"{name}{number}-{key}" for key in range(size.keys)]
+                found.raced.setdefault(name, []).append(crews[name, size.many].race(keys))
 
 
 def _round(crews: dict[tuple[str, int], Workers], size: Size, found: Found) -> None:
@@ -119,65 +134,51 @@ def _round(crews: dict[tuple[str, int], Workers], size: Size, found: Found) -> N
         table = found.alone if processes == 1 else found.together
         table.setdefault(name, []).append(crew.work(size.slice_s))
     for name in KEYED:
-        if (name, 1) in crews:
-            slice_ = crews[name, 1].work(size.slice_s / 2, again=True)
-            found.again.setdefault(name, []).append(slice_)
+        slice_ = crews[name, 1].work(size.slice_s / 2, again=True)
+        found.again.setdefault(name, []).append(slice_)
 
 
-def count(name: str, place: Place, size: Size) -> dict[str, float]:
-    """What each occurrence costs beyond time; by the difference of a long and a short run."""
-    few, many = size.counted // 10, size.counted
-    before, costs = None, {}
-    for times in (few, many):
-        began = place.counters()
-        crew = Workers(name, place)
-        cpu_s = crew.apply(times).cpu_s
-        crew.close()
-        ended = place.counters()
-        costs = {key: ended[key] - began[key] for key in ended}
-        if before is not None:
-            costs = {key: (costs[key] - before[key]) / (many - few) for key in costs}
-        before = before or costs
-    costs["client_s"] = cpu_s
-    if place.name == "sqlite":
-        traced = size.traced and shutil.which("strace") is not None
-        costs["syncs"] = _file_syncs(name, place, few, many) if traced else float("nan")
-    else:
-        trips = [_trips(name, place, times) for times in (few, many)]
-        costs["trips"] = (trips[1] - trips[0]) / (many - few)
-    return costs
+def count(place: Place, found: Found, size: Size) -> None:
+    """Syncs, commits, round trips and processor time of each occurrence."""
+    for name in CONTENDERS:
+        found.counted[name] = costs(name, place, size.counted)
+    for name in REFUSED:
+        found.counted_again[name] = costs(name, place, 3 * size.counted, again=True)
 
 
-def _trips(name: str, place: Place, times: int) -> int:
-    wire = Wire(place)
-    crew = Workers(name, wire.place)
-    crew.apply(times)
-    crew.close()
-    wire.close()
-    return wire.trips
+def kill(maker: Maker, found: Found, size: Size) -> None:
+    """Each contender is killed; the one without a key must fail."""
+    for name in CONTENDERS:
+        found.fates[name] = killed(name, maker.place(), size.kills)
 
 
-def _file_syncs(name: str, place: Place, few: int, many: int) -> float:
-    """Fsync and fdatasync of the process, by strace."""
-    seen = []
-    for times in (few, many):
-        with tempfile.NamedTemporaryFile() as log:
-            command = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=fsync,fdatasync"]
-            command += ["-o", log.name]
-            crew = Workers(name, place, under=command)
-            crew.apply(times)
-            crew.close()
-            seen.append(len(re.findall(rb"sync\(", log.read())))
-    return (seen[1] - seen[0]) / (many - few)
+def far(place: Place, found: Found, size: Size) -> None:
+    """With a server that is a millisecond away."""
+    with ExitStack() as stack:
+        crews = {}
+        for name in FAR:
+            wire = Wire(place, FAR_S)
+            stack.callback(wire.close)
+            crews[name] = crew = Workers(name, wire.place)
+            stack.callback(crew.close)
+            crew.apply(3)
+            before = wire.trips
+            crew.apply(size.counted // 10)
+            found.far_trips[name] = (wire.trips - before) / (size.counted // 10)
+        for _ in range(size.rounds):
+            for name, crew in crews.items():
+                found.far.setdefault(name, []).append(crew.work(size.slice_s))
 
 
-def fill(database: Maker, found: Found, size: Size) -> None:
-    """Bytes for each settled occurrence, and the rate on top of a million of them."""
-    full = database.place()
+def fill(maker: Maker, found: Found, size: Size) -> None:
+    """Bytes of each settled occurrence, and the rate on top of a million of them."""
+    full = maker.place()
     crew = Workers("duly_app", full)
     crew.apply(1)
-    found.bytes_each = settle(full, size.settled)
-    other = Workers("duly_app", database.place())
+    found.bytes_each["duly"] = settle(full, size.settled)
+    other_place = maker.place()
+    found.bytes_each["by hand"] = record_by_hand(maker.place(), size.settled // 10)
+    other = Workers("duly_app", other_place)
     for number in range(2 * size.rounds + 1):
         for name, each in (("full", crew), ("empty", other)):
             slice_ = each.work(size.slice_s)
@@ -187,8 +188,9 @@ def fill(database: Maker, found: Found, size: Size) -> None:
     other.close()
 
 
-def line(place: Place, found: Found, size: Size) -> None:
+def line(maker: Maker, found: Found, size: Size) -> None:
     """Many writers on one SQLite file, with the line and with the busy handler alone."""
+    place = maker.place()
     shapes = {
         "1 worker": ("duly_app", 1, 1),
         "8 threads": ("duly_app", 1, size.many),
@@ -253,7 +255,12 @@ def makers(names: list[str]) -> Iterator[Maker]:
     for name in names:
         with ExitStack() as its:
             folder = its.enter_context(tempfile.TemporaryDirectory(prefix="duly-bench-"))
-            yield Maker(name, Path(folder), its)
+            try:
+                maker = Maker(name, Path(folder), its)
+            except UnavailableError as error:
+                print(f"{name}: not measured: {error}", file=sys.stderr, flush=True)
+                continue
+            yield maker
 
 
 def main() -> None:
@@ -270,16 +277,15 @@ def main() -> None:
     with ExitStack() as stack:
         for maker in makers(wanted.databases or list(DATABASES)):
             found.append(measured(maker, size))
-            print(
-                f"{found[-1].name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True
-            )
+            phases = ", ".join(f"{name} {s:.0f} s" for name, s in found[-1].phases_s.items())
+            print(f"{maker.name}: {phases}", file=sys.stderr, flush=True)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="duly-bench-")))
         processes = starts(folder, size.starts)
     text = report.written(found, processes, about, took_s=time.monotonic() - began)
     print(text)
     if not wanted.small:
         (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
-        (ROOT / "docs" / "speed.svg").write_text(report.chart(found), encoding="utf-8")
+        (ROOT / "docs" / "speed.svg").write_text(chart.drawn(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""A worker process: one contender on one place, told on its standard input what to do next.
+"""Worker processes: each has one contender on one place, and does what it is told through a pipe.
 
-    python bench/worker.py CONTENDER PLACE THREADS
+They are forked from a process that imported all that is big, so that a hundred of them start in
+seconds; under strace one is a program of its own:
 
-Each line of JSON in gives one line of JSON out: how many, how long each took, the processor's time.
+    python bench/worker.py CONTENDER PLACE COUNT NEW|AGAIN
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import subprocess
+import multiprocessing
 import sys
 import threading
 import time
@@ -18,12 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from place import Place  # noqa: E402 - after the path to it
+
+BIG = ("psycopg", "pymysql", "sqlalchemy.ext.asyncio", "duly._aio.app", "duly._sync.ticking")
+BATCH = 25
+"""How many occurrences a contender with a queue is handed at once."""
+_ours = multiprocessing.get_context("forkserver")
+_ours.set_forkserver_preload([*BIG])  # what a peer's environment has not is passed over
 
 
 class Slice(NamedTuple):
@@ -45,51 +52,33 @@ class Slice(NamedTuple):
         return self.took_s[min(len(self.took_s) - 1, int(len(self.took_s) * part))]
 
 
-class Unavailable(Exception):
-    """The contender cannot be had here."""
+def forked(target: Any, *arguments: Any) -> tuple[Any, Connection]:
+    """A process that runs *target* with the arguments and the other end of the pipe."""
+    pipe, its = _ours.Pipe()
+    process = _ours.Process(target=target, args=(*arguments, its), daemon=True)
+    process.start()
+    its.close()
+    return process, pipe
 
 
 class Workers:
     """Processes, with so many threads each, of one contender on one place."""
 
-    def __init__(
-        self,
-        contender: str,
-        place: Place,
-        processes: int = 1,
-        threads: int = 1,
-        *,
-        under: Sequence[str] = (),
-    ) -> None:
-        told = json.dumps(vars(place))
-        self._processes = [
-            subprocess.Popen(
-                [
-                    *under,
-                    sys.executable,
-                    __file__,
-                    contender,
-                    told,
-                    str(threads),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(processes)
-        ]
-        for said in self._answers():
-            if "unavailable" in said:
-                self.close()
-                raise Unavailable(said["unavailable"])
+    def __init__(self, contender: str, place: Place, processes: int = 1, threads: int = 1) -> None:
+        self._pipes, self._processes = [], []
+        for _ in range(processes):
+            process, pipe = forked(_serve, contender, place, threads)
+            self._pipes.append(pipe)
+            self._processes.append(process)
+        self._answers()
 
     def work(self, seconds: float, *, again: bool = False) -> Slice:
         """New occurrences for so long; or *again* those that were done before."""
         return _added(self._ask({"seconds": seconds, "again": again}))
 
-    def apply(self, count: int) -> Slice:
-        """So many new occurrences by each thread."""
-        return _added(self._ask({"count": count}))
+    def apply(self, count: int, *, again: bool = False) -> Slice:
+        """So many new occurrences by each thread; or *again* those that were done before."""
+        return _added(self._ask({"count": count, "again": again}))
 
     def race(self, names: list[str]) -> tuple[float, int]:
         """All do the same occurrences at once; the seconds until the last, and how many new."""
@@ -98,25 +87,24 @@ class Workers:
         return time.perf_counter() - began, sum(each["applied"] for each in said)
 
     def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
         for process in self._processes:
-            process.communicate()
+            process.join(30)
+            if process.is_alive():  # a peer that does not end by itself
+                process.kill()
+                process.join()
 
     def _ask(self, told: dict[str, Any]) -> list[dict[str, Any]]:
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(told) + "\n")
-            process.stdin.flush()
+        for pipe in self._pipes:
+            pipe.send(told)
         return self._answers()
 
     def _answers(self) -> list[dict[str, Any]]:
-        found = []
-        for process in self._processes:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"a worker of the bench ended: {process.args}")
-            found.append(json.loads(line))
-        return found
+        try:
+            return [pipe.recv() for pipe in self._pipes]
+        except EOFError:
+            raise RuntimeError("a worker of the bench ended; its own words are above") from None
 
 
 def _added(said: list[dict[str, Any]]) -> Slice:
@@ -132,15 +120,18 @@ def _added(said: list[dict[str, Any]]) -> Slice:
 class Bench:
     """What one process does."""
 
-    def __init__(self, contender: Any, place: Place, threads: int) -> None:
-        self._contender = contender
-        self._opened = [contender.connect(place) for _ in range(threads)]
+    def __init__(self, contender: str, place: Place, threads: int = 1) -> None:
+        self._contender = importlib.import_module(f"contenders.{contender}")
+        self._opened = [self._contender.connect(place) for _ in range(threads)]
         self._ours = uuid.uuid4().hex[:8]  # other crews work on the same place
         self._next = [1] * threads
+        self._many = getattr(self._contender, "many", None)
 
     def do(self, told: dict[str, Any]) -> dict[str, Any]:
         if "names" in told:
-            return {"applied": sum(map(self._raced, told["names"]))}
+            names = told["names"]
+            batches = (names[at : at + BATCH] for at in range(0, len(names), BATCH))
+            return {"applied": sum(sum(self._apply(0, batch)) for batch in batches)}
         took: list[list[float]] = [[] for _ in self._opened]
         elapsed = [1.0] * len(self._opened)
 
@@ -165,43 +156,55 @@ class Bench:
             "counts": [len(one) for one in took],
         }
 
-    def _work(self, thread: int, told: dict[str, Any], took: list[float]) -> None:
-        once, worker = self._contender.once, self._opened[thread]
-        again = told.get("again", False)
-        number = 0 if again else self._next[thread]
-        if again:
-            once(worker, f"{self._ours}.{thread}-0", 0)  # now it is there
-        until = time.perf_counter() + told.get("seconds", 1e9)
-        left = told.get("count", 1 << 60)
-        while left > 0 and (began := time.perf_counter()) < until:
-            applied = once(worker, f"{self._ours}.{thread}-{number}", number)
-            took.append(time.perf_counter() - began)
-            assert applied is not again or not self._contender.HAS_KEY
-            left -= 1
-            number += not again
-        if not again:
-            self._next[thread] = number
-
-    def _raced(self, name: str) -> bool:
-        applied: bool = self._contender.once(self._opened[0], name, int(name.rpartition("-")[2]))
-        return applied
-
     def close(self) -> None:
         for worker in self._opened:
             self._contender.close(worker)
 
+    def _work(self, thread: int, told: dict[str, Any], took: list[float]) -> None:
+        again = told["again"]
+        number = 0 if again else self._next[thread]
+        size = BATCH if self._many and not again else 1
+        if again:
+            self._apply(thread, [f"{self._ours}.{thread}-0"])  # now it is there
+        until = time.perf_counter() + told.get("seconds", 1e9)
+        left = told.get("count", 1 << 60)
+        while left > 0 and (began := time.perf_counter()) < until:
+            size = min(size, left)
+            names = [f"{self._ours}.{thread}-{number + n}" for n in range(size)]
+            applied = self._apply(thread, names)
+            took += [(time.perf_counter() - began) / size] * size
+            assert any(applied) is not again or not self._contender.HAS_KEY, names
+            left -= size
+            number += 0 if again else size
+        if not again:
+            self._next[thread] = number
+
+    def _apply(self, thread: int, names: list[str]) -> list[bool]:
+        worker = self._opened[thread]
+        numbers = [int(name.rpartition("-")[2]) for name in names]
+        if self._many:
+            found: list[bool] = self._many(worker, names, numbers)
+            return found
+        once = self._contender.once
+        return [once(worker, *each) for each in zip(names, numbers, strict=True)]
+
+
+def _serve(contender: str, place: Place, threads: int, pipe: Connection) -> None:
+    bench = Bench(contender, place, threads)
+    pipe.send({})
+    while True:
+        try:
+            told = pipe.recv()
+        except EOFError:
+            break
+        pipe.send(bench.do(told))
+    bench.close()
+
 
 def main() -> None:
-    name, place, threads = sys.argv[1:]
-    try:
-        contender = importlib.import_module(f"contenders.{name}")
-        bench = Bench(contender, Place(**json.loads(place)), int(threads))
-    except ImportError as error:
-        print(json.dumps({"unavailable": str(error)}), flush=True)
-        return
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(bench.do(json.loads(line))), flush=True)
+    contender, place, count, kind = sys.argv[1:]
+    bench = Bench(contender, Place(**json.loads(place)))
+    bench.do({"count": int(count), "again": kind == "AGAIN"})
     bench.close()
 
 

@@ -18,7 +18,8 @@ HAS_KEY = True
 
 def connect(place: Place) -> Any:
     runner = asyncio.Runner()
-    app = aio.App(place.url)
+    # A URL without its driver chooses the one that awaits.
+    app = aio.App(place.url.replace("+pymysql", "").replace("+psycopg", ""))
     app.job("credit-aio")(_credit)
     runner.run(_start(app))
     return runner, app, datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
