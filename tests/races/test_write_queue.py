@@ -106,6 +106,38 @@ def test_threads_of_a_process_are_served_in_the_order_in_which_they_came(path: s
     assert line.first is None
 
 
+@pytest.mark.parametrize("when", ["before", "behind", "other process"])
+def test_a_waiter_that_is_told_to_hurry_goes_on_and_leaves_nothing_behind(
+    path: str, process: Callable[..., subprocess.Popen[str]], when: str
+) -> None:
+    """At once, wherever in the line it stands, and whether it stands there yet."""
+    line, first = queue_of(path), Place(queue_of(path))
+    if when == "other process":
+        holder = process(HOLDER + "sys.stdin.readline()\n")
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "has it\n"
+    else:
+        first.enter(BOUND_S)
+    place = Place(line)
+    if when == "before":
+        place.hurry()
+    thread = threading.Thread(target=place.enter, args=[3600.0], daemon=True)
+    thread.start()
+    if when == "behind":
+        wait_for(lambda: bool(line.behind), "it waits")
+    elif when == "other process":
+        wait_for(lambda: line.doorman is not None, "it waits")
+    place.hurry()
+    thread.join(BOUND_S)
+    assert not thread.is_alive()
+
+    place.leave()
+    first.leave()
+    assert (line.first, list(line.behind)) == (None, [])
+    if when != "other process":
+        assert not is_locked(path)
+
+
 def test_a_process_that_has_just_written_does_not_pass_the_one_that_waits(
     path: str, process: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -6,21 +6,20 @@ handler of an async App is a coroutine function.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper, wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from duly._aio.loops import OneLoop
 from duly._aio.run import Run
-from duly._aio.turn import held, performed
+from duly._aio.turn import AWAITED, performed
 from duly._db.waiting import awaited
 from duly._sync.app import App as SyncApp
-from duly._sync.manner import Manner
 from duly._sync.refusals import Result
-from duly.errors import HandlerInvalid, UsageError
+from duly.errors import HandlerInvalid
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -38,8 +37,6 @@ Given = ParamSpec("Given")
 Value = TypeVar("Value")
 Handler = TypeVar("Handler", bound=Callable[..., Coroutine[Any, Any, Any]])
 
-AWAITED: Final = Manner(held, Run, is_async=True)
-
 
 def _awaits(
     method: Callable[Concatenate[Any, Given], Value],
@@ -47,7 +44,7 @@ def _awaits(
     """The synchronous *method*, awaited."""
 
     async def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
-        self._in_this_loop()
+        self._loop.require()
         return await performed(partial(method, self._app, *args, **named))
 
     update_wrapper(called, method)
@@ -115,7 +112,7 @@ class App:
             name=name,
             manner=AWAITED,
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = OneLoop(self._app.database, "duly.aio.App")
 
     @property
     def database(self) -> Database:
@@ -168,25 +165,6 @@ class App:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    def _in_this_loop(self) -> None:
-        """Connections belong to the loop that made them.
-
-        Raises:
-            UsageError: The App is at work in another loop.
-        """
-        loop = asyncio.get_running_loop()
-        if self._loop is loop:
-            return
-        if self._loop is not None and not self._loop.is_closed():
-            raise UsageError(
-                "this duly.aio.App is at work in another event loop, which its connections belong"
-                " to: make one App for each loop, or `await app.close()` there first"
-            )
-        if self._loop is not None:
-            # Its connections ended with it.
-            self._app.database.engine.dispose(close=False)
-        self._loop = loop
 
     # For tests
 

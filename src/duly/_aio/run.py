@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import CursorResult
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from duly._sync.run import Lender
-
 Kind = TypeVar("Kind", bound=AsyncSession)
 
 
@@ -63,6 +61,3 @@ class Run(Attempted):
     async def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return await self.connection.execute(text(sql), params)
-
-    def _lent(self) -> Lender:
-        return self._lender

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy.util import greenlet_spawn
 
+from duly._aio.run import Run
+from duly._sync.manner import Manner
 from duly._sync.refusals import Result
 from duly.errors import MissingExtra
 
@@ -39,26 +41,8 @@ async def performed(work: Callable[[], Value]) -> Value:
             back; a note says what was.
         Exception: As *work*.
     """
-    turn = Turn()
-    task = asyncio.create_task(turn.run(work))
-    turn.task = task
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-            turn.arrived()
-    if cancelled is None:
-        return task.result()
-    failure = None if task.cancelled() else task.exception()
-    if failure is not None:
-        raise cancelled from failure
-    for value in turn.values:
-        if isinstance(value, Result):
-            cancelled.add_note(f"{value.key}: the commit was under way and is settled: it is"
-                               f" {value.outcome}")  # fmt: skip
-    raise cancelled
+    value: Value = await Turn().begin(work).ended()
+    return value
 
 
 async def in_greenlet(work: Callable[[], Value]) -> Value:
@@ -92,22 +76,73 @@ class Turn:
 
     Attributes:
         task: The task; nobody else's, so that only `arrived` cancels it.
-        values: What it returned.
     """
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
-        self.values: list[Any] = []
+        self._value: Any = None
+        self._raised: BaseException | None = None
+        self._cancelled: asyncio.CancelledError | None = None
         self._is_open = True
         self._is_pending = False
         self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, work: Callable[[], Value]) -> Value:
-        """Do *work* in a greenlet of this task."""
+    def begin(self, work: Callable[[], Any]) -> Turn:
+        """Do *work* in a greenlet of a task of its own."""
+        self.task = asyncio.create_task(self._do(work))
+        return self
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work has come to its end."""
+        assert self.task is not None
+        return self.task.done()
+
+    async def reached(self, point: asyncio.Future[Any]) -> None:
+        """Wait for *point*, or for the end of the work; once cancelled, for the end alone."""
+        while not self.is_over and (self._cancelled is not None or not point.done()):
+            await self._wait(*([] if self._cancelled else [point]))
+
+    async def ended(self) -> Any:
+        """What the work returned, at its end.
+
+        Raises:
+            CancelledError: The caller was cancelled; see `performed`.
+            BaseException: As the work.
+        """
+        while not self.is_over:
+            await self._wait()
+        raised, self._raised = self._raised, None
+        try:
+            if self._cancelled is not None:
+                if raised is None and isinstance(self._value, Result):
+                    self._cancelled.add_note(
+                        f"{self._value.key}: the commit was under way and is settled: it is"
+                        f" {self._value.outcome}"
+                    )
+                cause = None if isinstance(raised, asyncio.CancelledError) else raised
+                raise self._cancelled from cause
+            if raised is not None:
+                raise raised
+            return self._value
+        finally:
+            del raised  # its traceback holds this frame
+
+    async def _wait(self, *points: asyncio.Future[Any]) -> None:
+        assert self.task is not None
+        try:
+            await asyncio.wait([self.task, *points], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError as error:
+            self._cancelled = error
+            self.arrived()
+
+    async def _do(self, work: Callable[[], Any]) -> None:
         _turn.set(self)
-        value = await in_greenlet(work)
-        self.values.append(value)
-        return value
+        try:
+            self._value = await in_greenlet(work)
+        except BaseException as error:
+            # Raised where it is waited for: a task that raises a SystemExit ends the loop.
+            self._raised = error
 
     def arrived(self) -> None:
         """The caller was cancelled."""
@@ -175,3 +210,6 @@ class Turn:
             loop.call_soon_threadsafe(stop)
 
         return stop_there
+
+
+AWAITED: Final = Manner(held, Run, is_async=True)

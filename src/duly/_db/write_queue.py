@@ -64,14 +64,26 @@ class Place:
         self._line = line
         self._called = threading.Lock()
         self._turn: FileTurn | None = None
+        self._hurried = False
 
     def enter(self, seconds: float) -> None:
         """Wait for the turn, at most *seconds*; then go on, whether it came or not."""
         deadline = time.monotonic() + seconds
         self._stand()
-        if self._called.acquire(timeout=seconds):
+        if self._called.acquire(timeout=seconds) and not self._hurried:
             self._turn = FileTurn(self._line)
-            self._turn.wait(max(0.0, deadline - time.monotonic()))
+            if not self._hurried:
+                self._turn.wait(max(0.0, deadline - time.monotonic()))
+
+    def hurry(self) -> None:
+        """From another thread: let whoever waits go on at once, without the turn."""
+        with _guard:
+            self._hurried = True
+            if self in self._line.behind:
+                self._line.behind.remove(self)
+                self._called.release()
+        if (turn := self._turn) is not None:
+            turn.hurry()
 
     def leave(self) -> None:
         """Give up the turn, or the waiting for it; a second time does nothing."""
@@ -91,7 +103,7 @@ class Place:
         with _guard:
             if line.first is None:
                 line.first = self
-            else:
+            elif not self._hurried:
                 self._called.acquire()  # whoever leaves before us releases it
                 line.behind.append(self)
 
@@ -112,7 +124,8 @@ class FileTurn:
         self._next: int | None = None
         self._now: int | None = None
         self._doorman: Doorman | None = None  # while it waits for us
-        self._answer = threading.Lock()
+        self._answer: threading.Event | None = None  # of the doorman's
+        self._hurried = False
         self._given_up = False
 
     def wait(self, seconds: float) -> None:
@@ -123,8 +136,15 @@ class FileTurn:
             try:
                 self.take(fcntl.LOCK_NB)
             except BlockingIOError:
-                self._send_doorman()
-                self._answer.acquire(timeout=seconds)
+                answer = self._send_doorman()
+                if not self._hurried:
+                    answer.wait(seconds)
+
+    def hurry(self) -> None:
+        """From another thread: wait no longer."""
+        self._hurried = True
+        if (answer := self._answer) is not None:
+            answer.set()
 
     def take(self, how: int = 0) -> None:
         """Lock `next`, then `now`, and let the one behind have `next`."""
@@ -140,7 +160,8 @@ class FileTurn:
         with _guard:
             self._doorman = None
         if not self._given_up:
-            self._answer.release()
+            assert self._answer is not None
+            self._answer.set()
             return True
         self._close()
         return False
@@ -171,14 +192,15 @@ class FileTurn:
             _descriptors.add(descriptor)
         return descriptor
 
-    def _send_doorman(self) -> None:
-        self._answer.acquire()
+    def _send_doorman(self) -> threading.Event:
+        self._answer = answer = threading.Event()
         with _guard:
             if self._line.doorman is None:
                 self._line.doorman = Doorman(self._line)
                 self._line.doorman.start()
             self._doorman = self._line.doorman
             self._doorman.sent.put(self)
+        return answer
 
 
 class Doorman(threading.Thread):

@@ -29,13 +29,16 @@ _inside: ContextVar[tuple[_Handler, ...]] = ContextVar("duly_inside", default=()
 @contextmanager
 def inside(path: str | None) -> Iterator[None]:
     """While a handler runs on the file at *path*; None for a server."""
+    if path is None:
+        yield
+        return
     handler = _Handler(path)
-    token = _inside.set((*_inside.get(), handler))
+    # What is over is left out here, and never reset: a block may end in another context.
+    _inside.set((*(each for each in _inside.get() if each.path is not None), handler))
     try:
         yield
     finally:
         handler.path = None  # a task that it began may go on, and is inside of nothing now
-        _inside.reset(token)
 
 
 def refuse(path: str | None) -> None:

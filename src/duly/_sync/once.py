@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from datetime import UTC
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec
 
 from sqlalchemy.engine import URL, Engine
 
@@ -25,10 +25,11 @@ from duly._core.states import Outcome
 from duly._db.connect import Database
 from duly._sync.attempts import Attempts, ended
 from duly._sync.claim import looks_old, ordinary, seconds
+from duly._sync.manner import SYNCHRONOUS
 from duly._sync.process import new_attempt_id
 from duly._sync.readiness import Readiness
 from duly._sync.refusals import loaded
-from duly._sync.run import Run
+from duly._sync.run import Attempted, Run
 from duly._sync.work import Work
 from duly.errors import HandlerInvalid, UsageError
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
     from duly._core.payload import Payload
+    from duly._sync.manner import Manner
     from duly._sync.refusals import Result
     from duly._sync.run import Lender
     from duly._sync.shell import Shell
@@ -89,13 +91,8 @@ def once(
     return Once(database, key, payload=payload, schema=schema, wait_s=seconds(wait), early=early)
 
 
-class OnceRun(Run):
-    """What the block of `with duly.once(…) as run` gets: a run that asks to be asked.
-
-    Attributes:
-        value: The stored result; set it in the block, JSON-ready. For a duplicate, what the
-            first one stored.
-    """
+class Asking(Attempted):
+    """A run that asks to be asked: what is the same in blocks that await."""
 
     value: Any = None
     _is_new = True
@@ -107,20 +104,7 @@ class OnceRun(Run):
         self._was_asked = True
         return self._is_new
 
-    def _lent(self) -> Lender:
-        if not self._is_new:
-            raise UsageError(
-                f"{self.key} was applied before, by attempt {self.attempt}, so this block may"
-                " change nothing: put its work under `if run.is_new:`"
-            )
-        self._require_asked()
-        return super()._lent()
-
-    def _require_open(self) -> None:
-        self._lent()
-        super()._require_open()
-
-    def _require_asked(self) -> None:
+    def require_asked(self) -> None:
         """Refuse a block that would do its work a second time on a duplicate.
 
         Raises:
@@ -132,19 +116,42 @@ class OnceRun(Run):
                 " too, so ask first: put all of its work under `if run.is_new:`"
             )
 
+    def settled(self, value: Any) -> None:
+        """It is the run of a duplicate, which lends nothing."""
+        self._is_new, self.value = False, value
 
-class _Settled(OnceRun):
-    """The run of a duplicate, which lends nothing."""
+    def _lent(self) -> Lender:
+        if not self._is_new:
+            raise UsageError(
+                f"{self.key} was applied before, by attempt {self.attempt}, so this block may"
+                " change nothing: put its work under `if run.is_new:`"
+            )
+        self.require_asked()
+        return super()._lent()
 
-    _is_new = False
+    def _require_open(self) -> None:
+        self._lent()
+        super()._require_open()
 
 
-class Once:
-    """See `once`."""
+class OnceRun(Asking, Run):
+    """What the block of `with duly.once(…) as run` gets: a run that asks to be asked.
+
+    Attributes:
+        value: The stored result; set it in the block, JSON-ready. For a duplicate, what the
+            first one stored.
+    """
+
+
+class OnceBase:
+    """What was given to `once`, for blocks and functions that await or do not."""
+
+    # The block, as one writes it.
+    block: ClassVar[str] = "with duly.once(…)"
 
     def __init__(
         self,
-        database: str | URL | Engine,
+        database: Any,
         key: Any,
         *,
         payload: Any,
@@ -158,22 +165,66 @@ class Once:
         self._schema = schema
         self._wait_s = wait_s
         self._early = early
-        self._entered: AbstractContextManager[OnceRun] | None = None
+
+    def _for_block(self, *, is_inside: bool) -> tuple[Occurrence, Payload]:
+        """What a block is about.
+
+        Raises:
+            UsageError: It depends on arguments, or this object is inside a block already.
+        """
+        if callable(self._key) or callable(self._payload):
+            raise UsageError(
+                f"a `{self.block}` block has no arguments that a key or payload could be made"
+                " from: give the key's text and the payload themselves"
+            )
+        if is_inside:
+            raise UsageError(
+                f"this {self.block} is inside its block already: make one for each block,"
+                f" `{self.block.replace('…', 'engine, key')} as run:`"
+            )
+        return ordinary(self._key), canonical(self._payload)
+
+    def _for_call(self, args: Any, named: Any) -> tuple[Occurrence, Payload]:
+        """What one call of a decorated function is about."""
+        key, payload = (
+            given(*args, **named) if callable(given) else given
+            for given in (self._key, self._payload)
+        )
+        return ordinary(key), canonical(payload)
+
+    def _attempt(
+        self,
+        place: Place,
+        occurrence: Occurrence,
+        payload: Payload,
+        handler: Callable[[Any], Any],
+        run_class: type[Any],
+    ) -> tuple[Work, Shell]:
+        place.readiness.ensure()
+        request = ops.Request(
+            occurrence,
+            payload.fingerprint,
+            new_attempt_id(),
+            looks_old=looks_old(occurrence),
+            due_us=None if self._early else occurrence.nominal_us,
+            repeatable=not issubclass(run_class, Asking),
+        )
+        attempts = place.attempts
+        work = Work(
+            request, payload, handler, None, UTC, "once", attempts.started_by, run_class=run_class
+        )
+        return work, attempts.shell(work, wait_s=self._wait_s)
+
+
+class Once(OnceBase):
+    """See `once`."""
+
+    _entered: AbstractContextManager[OnceRun] | None = None
 
     # As a block
 
     def __enter__(self) -> OnceRun:
-        if callable(self._key) or callable(self._payload):
-            raise UsageError(
-                "a `with duly.once(…)` block has no arguments that a key or payload could be made"
-                " from: give the key's text and the payload themselves"
-            )
-        if self._entered is not None:
-            raise UsageError(
-                "this duly.once is inside its block already: make one for each block, `with"
-                " duly.once(engine, key) as run:`"
-            )
-        entered = self._block(ordinary(self._key), canonical(self._payload))
+        entered = self._made(*self._for_block(is_inside=self._entered is not None))
         run = entered.__enter__()
         self._entered = entered
         return run
@@ -189,15 +240,16 @@ class Once:
         return entered.__exit__(kind, error, trace)
 
     @contextmanager
-    def _block(self, occurrence: Occurrence, payload: Payload) -> Generator[OnceRun, None, None]:
-        work, shell = self._attempt(occurrence, payload, _end_of_block, repeatable=False)
+    def _made(self, occurrence: Occurrence, payload: Payload) -> Generator[OnceRun, None, None]:
+        place = place_of(self._database, self._schema)
+        work, shell = self._attempt(place, occurrence, payload, end_of_block, OnceRun)
         driven: Generator[Any, None, ops.Report] = shell.drive_block(attempt(work.request))
         report = yield from driven
         result = ended(work, shell, report, due_at=occurrence.nominal_time)
         if result.outcome is Outcome.DUPLICATE:
-            run = _duplicate(work, result)
+            run = duplicate(work, result)
             yield run
-            run._require_asked()  # noqa: SLF001 - of a class in this module
+            run.require_asked()
 
     # As a decorator
 
@@ -210,57 +262,35 @@ class Once:
 
         @wraps(function)
         def call(*args: Params.args, **named: Params.kwargs) -> Any:
-            key, payload = (
-                given(*args, **named) if callable(given) else given
-                for given in (self._key, self._payload)
-            )
-            occurrence = ordinary(key)
+            occurrence, payload = self._for_call(args, named)
+            place = place_of(self._database, self._schema)
             work, shell = self._attempt(
-                occurrence,
-                canonical(payload),
-                lambda run: function(run, *args, **named),
-                repeatable=True,
+                place, occurrence, payload, lambda run: function(run, *args, **named), Run
             )
             report = shell.drive(attempt(work.request))
             return ended(work, shell, report, due_at=occurrence.nominal_time).value
 
         # Whoever asks for the parameters, a web framework or a task queue, gives no run.
-        vars(call)["__signature__"] = _without_run(function)
+        vars(call)["__signature__"] = without_run(function, is_async=False)
         return call
-
-    def _attempt(
-        self,
-        occurrence: Occurrence,
-        payload: Payload,
-        handler: Callable[[Any], Any],
-        *,
-        repeatable: bool,
-    ) -> tuple[Work, Shell]:
-        place = place_of(self._database, self._schema)
-        place.readiness.ensure()
-        request = ops.Request(
-            occurrence,
-            payload.fingerprint,
-            new_attempt_id(),
-            looks_old=looks_old(occurrence),
-            due_us=None if self._early else occurrence.nominal_us,
-            repeatable=repeatable,
-        )
-        attempts = place.attempts
-        work = Work(
-            request, payload, handler, None, UTC, "once", attempts.started_by,
-            run_class=Run if repeatable else OnceRun,
-        )  # fmt: skip
-        return work, attempts.shell(work, wait_s=self._wait_s)
 
 
 class Place:
     """A database that was given to `once`, and what makes attempts on it."""
 
-    def __init__(self, database: str | URL | Engine, schema: str | None) -> None:
-        self.database = Database(database, schema=schema)
-        self.attempts = Attempts(self.database, evidence_after_s=EVIDENCE_AFTER_S, started_by=None)
+    def __init__(
+        self, database: str | URL | Engine, schema: str | None, manner: Manner = SYNCHRONOUS
+    ) -> None:
+        self.database = Database(database, schema=schema, is_async=manner.is_async)
+        self.attempts = Attempts(
+            self.database, evidence_after_s=EVIDENCE_AFTER_S, started_by=None, manner=manner
+        )
         self.readiness = Readiness(self.database)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self.attempts.markers.close()
+        self.database.engine.dispose()
 
 
 def place_of(database: str | URL | Engine, schema: str | None) -> Place:
@@ -280,16 +310,18 @@ def place_of(database: str | URL | Engine, schema: str | None) -> Place:
         return place
 
 
-def _end_of_block(run: OnceRun) -> Any:
+def end_of_block(run: Any) -> Any:
     """Stands for the handler when the block has come to its end."""
-    run._require_asked()  # noqa: SLF001 - of a class in this module
+    run.require_asked()
     run.value = loaded(result_json(run.value))  # as a duplicate will see it
     return run.value
 
 
-def _duplicate(work: Work, result: Result) -> OnceRun:
+def duplicate(work: Work, result: Result) -> Any:
+    """The run that the block of a duplicate gets."""
     nothing: Any = None  # it lends nothing
-    run = _Settled(
+    run_class: Any = work.run_class
+    run = run_class(
         work.occurrence,
         work.payload.value,
         result.attempt_id,
@@ -298,14 +330,23 @@ def _duplicate(work: Work, result: Result) -> OnceRun:
         covers=Covers(work.occurrence),
         lender=nothing,
     )
-    run.value = result.value
+    run.settled(result.value)
     return run
 
 
-def _without_run(function: Any) -> inspect.Signature:
-    if not callable(function) or inspect.iscoroutinefunction(function):
+def without_run(function: Any, *, is_async: bool) -> inspect.Signature:
+    """The signature of a decorated function, for its callers.
+
+    Raises:
+        HandlerInvalid: It is of the other kind, or takes no run.
+    """
+    name = "@duly.aio.once" if is_async else "@duly.once"
+    if not callable(function) or inspect.iscoroutinefunction(function) is not is_async:
+        wanted = "an async function" if is_async else "a plain function"
+        other = "duly.once" if is_async else "duly.aio.once"
         raise HandlerInvalid(
-            f"@duly.once decorates a plain function, not {_kind(function)}: use `def`, and no await"
+            f"{name} decorates {wanted}, not {_kind(function)}: write"
+            f" `{'async def' if is_async else 'def'}`, or use {other}"
         )
     signature = inspect.signature(function)
     names = list(signature.parameters.values())
@@ -313,7 +354,7 @@ def _without_run(function: Any) -> inspect.Signature:
         inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     }:  # fmt: skip
         raise HandlerInvalid(
-            f"{function.__qualname__}() under @duly.once takes no run: let its first parameter be"
+            f"{function.__qualname__}() under {name} takes no run: let its first parameter be"
             " `run`, and do the work with run.execute, run.connection or run.session"
         )
     return signature.replace(parameters=names[1:])
@@ -321,4 +362,6 @@ def _without_run(function: Any) -> inspect.Signature:
 
 def _kind(function: Any) -> str:
     named = getattr(function, "__qualname__", None)
-    return f"the async function {named}" if named else repr(function)
+    if named is None or not callable(function):
+        return repr(function)[:100]
+    return f"the {'async' if inspect.iscoroutinefunction(function) else 'plain'} function {named}"

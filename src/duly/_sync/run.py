@@ -115,6 +115,9 @@ class Attempted(Sender):
         """The occurrences that this run settles, oldest first; with `reconcile`, many."""
         return self._covers
 
+    def _lent(self) -> Lender:
+        return self._lender
+
 
 class Run(Attempted):
     """One attempt at one occurrence, inside its transaction."""
@@ -156,9 +159,6 @@ class Run(Attempted):
     def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return self.connection.execute(_text(sql), params)
-
-    def _lent(self) -> Lender:
-        return self._lender
 
 
 @lru_cache(maxsize=500)

@@ -71,12 +71,15 @@ class AiosqliteSession(SqliteSession):
 
     async def sent(self, work: Callable[[], Any]) -> Any:
         """What *work* returns, done in the connection's thread after all that came before."""
-        driver = self.driver
-        sent = _executed(driver, work)
+        self.is_hurried = False
+        sent = _executed(self.driver, work)
         return await stoppable(sent, self._stop, self._give_up)
 
     async def _stop(self) -> None:
-        self.wait_until_s = 0.0  # a wait for the write lock is a loop in the thread
+        # A wait for the write lock is a loop in the thread, and there may be a line before it.
+        self.is_hurried = True
+        if (place := self._place) is not None:
+            place.hurry()
         self.raw.interrupt()
 
     def _give_up(self) -> None:

@@ -47,7 +47,8 @@ class SqliteSession(Session):
         self._denied = self._escaped = False
         self._busy_timeout_ms: int | None = None
         self._files: list[tuple[str, str]] | None = None
-        self.wait_until_s = 0.0
+        self.is_hurried = False  # set from another thread: wait for the write lock no longer
+        self._wait_until_s = 0.0
 
     def run(self, name: str, params: Params) -> Sequence[Row]:
         text_factory = self.raw.text_factory
@@ -91,11 +92,13 @@ class SqliteSession(Session):
         if self._busy_timeout_ms is None:
             self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
         self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
-        self.wait_until_s = time.monotonic() + wait
+        self._wait_until_s = time.monotonic() + wait
         try:
             if self.line is not None:
                 # Always before BEGIN: two that each hold one would wait for each other.
                 self._place = Place(self.line)
+                if self.is_hurried:
+                    self._place.hurry()
                 self._place.enter(wait / 2)
             self._begin_immediate()
         except BaseException:
@@ -110,7 +113,7 @@ class SqliteSession(Session):
                 self.raw.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                is_over = time.monotonic() > self.wait_until_s
+                is_over = self.is_hurried or time.monotonic() > self._wait_until_s
                 if self.classify(error) is not ErrorKind.CONTENTION or is_over:
                     raise
 
