@@ -9,24 +9,34 @@ import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def facts(folder: str) -> list[str]:
+DRIVERS = ("sqlalchemy", "psycopg", "pymysql", "aiosqlite", "asyncmy")
+
+
+def facts(folder: str, versions_of: Sequence[str] = DRIVERS) -> list[str]:
     """The processor, the versions and the disk."""
-    wanted = ("sqlalchemy", "psycopg", "pymysql", "aiosqlite")
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in wanted)
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in versions_of)
     return [
         (
             f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-            f"{_cpu()}, {os.cpu_count()} cores; load at the start {load}"
+            f"{_cpu()}, {os.cpu_count()} cores; load at the start {load()}"
         ),
-        versions,
+        *([versions] if versions else []),
         (
             f"data on {_file_system(folder)}; servers of the bench's own, default durability, on"
             " the same cores as the clients"
         ),
     ]
+
+
+def load() -> str:
+    """How busy it is: the mean of runnable processes over 1, 5 and 15 minutes."""
+    return ", ".join(f"{each:.1f}" for each in os.getloadavg())
 
 
 def sync_ms(folder: str, times: int = 21) -> float:

@@ -38,7 +38,7 @@ import duly  # noqa: E402
 from tests.servers.database import DATABASES, Database  # noqa: E402
 from tests.servers.mariadb import MariaDBServer  # noqa: E402
 from tests.servers.postgresql import PostgresServer  # noqa: E402
-from tests.servers.server import UnavailableError  # noqa: E402
+from tests.servers.program import UnavailableError  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE))
 from place import Place  # noqa: E402 - after the path to it
 
 BIG = ("psycopg", "pymysql", "sqlalchemy.ext.asyncio", "duly._aio.app", "duly._sync.ticking")
-BATCH = 25
+BATCH = 100
 """How many occurrences a contender with a queue is handed at once."""
 _ours = multiprocessing.get_context("forkserver")
 _ours.set_forkserver_preload([*BIG])  # what a peer's environment has not is passed over

@@ -2,9 +2,10 @@
 
 - `NAME`: for people.
 - `HAS_KEY`: it refuses what was done before; one without is the floor, and the control.
-- `connect(place)`: one worker's connection, in its own thread or process; raises ImportError
-  where it cannot be had.
+- `prepare(place)`, where it needs tables: once, before anybody connects.
+- `connect(place)`: one worker's connection, in its own thread or process.
 - `once(worker, name, number)`: the occurrence *name*, whose number is unique; True if it was
-  applied, False for a duplicate.
+  applied here, False for a duplicate. A contender with a queue has `many(worker, names, numbers)`
+  instead: it puts all in and works the queue off.
 - `close(worker)`.
 """

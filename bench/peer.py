@@ -1,0 +1,125 @@
+"""One peer, measured by the Python of its own environment; told and telling in JSON.
+
+    .bench/dbos/bin/python bench/peer.py CONTENDER < places.json
+
+By hand takes turns with it, so that a ratio is one of this machine at this minute.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from counted import costs
+from killed import killed
+from place import Place
+from worker import Workers, forked
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+
+class Size(NamedTuple):
+    """How much is measured of a peer."""
+
+    rounds: int
+    slice_s: float
+    many: int
+    counted: int
+    keys: int
+    kills: int
+
+
+FULL = Size(3, 1.0, 8, 100, 500, 20)
+SMALL = Size(1, 0.1, 2, 20, 20, 2)
+
+
+def measured(contender: str, places: dict[str, Place], size: Size) -> dict[str, Any]:
+    """Rates, costs, a race and the kill test, of one contender; what goes wrong is said."""
+    found: dict[str, Any] = {}
+    phases = {"rates": rates, "costs": counts, "race": race, "fate": kills}
+    for place in places.values():
+        _in_a_process(_prepare, contender, place)
+    for phase, measure in phases.items():
+        try:
+            found[phase] = measure(contender, places[phase], size)
+        except Exception as error:
+            found.setdefault("failed", {})[phase] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def rates(contender: str, place: Place, size: Size) -> dict[str, Any]:
+    """Per second, and each round's ratio to by hand, of one worker and of many."""
+    with ExitStack() as stack:
+        crews = {}
+        for name in ("by_hand", contender):
+            for processes in (1, size.many):
+                crews[name, processes] = crew = Workers(name, place, processes)
+                stack.callback(crew.close)
+        rounds: list[dict[tuple[str, int], float]] = []
+        for number in range(size.rounds + 1):
+            # By hand needs no more than a fifth of the time for as many.
+            part = {"by_hand": size.slice_s / 5, contender: size.slice_s}
+            done = {key: crew.work(part[key[0]]).rate for key, crew in crews.items()}
+            if number:  # the first one warms up
+                rounds.append(done)
+    said = {}
+    for words, processes in (("alone", 1), ("together", size.many)):
+        ratios = [each[contender, processes] / each["by_hand", processes] for each in rounds]
+        said[words] = {
+            "rate": statistics.median(each[contender, processes] for each in rounds),
+            "ratio": statistics.median(ratios),
+        }
+    return said
+
+
+def counts(contender: str, place: Place, size: Size) -> dict[str, float]:
+    return costs(contender, place, size.counted)
+
+
+def race(contender: str, place: Place, size: Size) -> dict[str, Any]:
+    """Many at once on the same keys; the effects are counted in the accounts."""
+    crew = Workers(contender, place, size.many)
+    seconds, said = crew.race([f"race-{key}" for key in range(size.keys)])
+    crew.close()
+    ((units,),) = place.rows("SELECT sum(units) FROM account")
+    return {"seconds": seconds, "keys": size.keys, "said": said, "effects": int(units) // 10}
+
+
+def kills(contender: str, place: Place, size: Size) -> dict[str, int]:
+    return killed(contender, place, size.kills)._asdict()
+
+
+def _prepare(contender: str, place: Place, pipe: Connection) -> None:
+    module = import_module(f"contenders.{contender}")
+    if hasattr(module, "prepare"):
+        module.prepare(place)
+    pipe.send("ready")
+
+
+def _in_a_process(target: Any, *arguments: Any) -> None:
+    process, pipe = forked(target, *arguments)
+    try:
+        pipe.recv()
+    except EOFError:
+        raise SystemExit(f"{arguments[0]} could not make its tables") from None
+    process.kill()
+    process.join()
+
+
+def main() -> None:
+    told = json.load(sys.stdin)
+    places = {name: Place(**each) for name, each in told["places"].items()}
+    size = SMALL if told["small"] else FULL
+    print(json.dumps(measured(sys.argv[1], places, size)))
+
+
+if __name__ == "__main__":
+    main()
