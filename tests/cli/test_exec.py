@@ -85,6 +85,51 @@ def test_killed_command_is_run_again_with_retry(execute: Exec, bank: Bank) -> No
 
 
 @BOTH
+def test_held_key_is_started_again_by_a_correction_that_every_message_names(
+    execute: Exec, bank: Bank, duly: Duly, after_crash: str
+) -> None:
+    """No App has the work of a command, so its own line is the way to a second effect."""
+    killed = execute("hold", f"{CREDIT}; kill -9 $$")
+    refused = execute("hold", CREDIT)
+    explained = duly("--database", bank.url, "explain", KEY).out
+    elsewhere = duly("--database", bank.url, "correct", KEY, "--reason", "it was not done")
+    given = ("--schedule", "@daily", "--after-crash", after_crash)
+    step = ("--correct", KEY, "--reason", "it was not done")
+    line = ("--database", bank.url, "exec", "credit", *given, *step, "--", "sh", "-c", CREDIT)
+    corrected, again = duly(*line), duly(*line)
+
+    assert all(f"--correct '{KEY}'" in said for said in (killed.err, refused.err, explained))
+    assert "start its line with --correct KEY" in elsewhere.err
+    assert (corrected.code, again.code, bank.units()) == (0, 0, 10)
+    assert corrected.out.startswith(f"applied {KEY}#2")
+    assert again.out.startswith(f"duplicate {KEY}#2")
+    told = duly("--database", bank.url, "explain", KEY, "--json").json
+    assert told["settled"]["disposition"] == "waived"
+    assert [each["action"] for each in told["audit"]] == [] or told["corrections"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--correct", KEY), "say why, with --reason"),
+        (("--reason", "why"), "go with --correct KEY"),
+        (("--correct", KEY, "--reason", "why", "--at", "2026-09-13"), "leave --at out"),
+        (("--correct", f"other-{KEY}", "--reason", "why"), "names a key of job 'other-credit'"),
+        (("--correct", KEY, "--reason", "why"), "not settled, so there is nothing to correct"),
+    ],
+)
+def test_correction_that_is_wrong_starts_nothing(
+    bank: Bank, duly: Duly, typed: tuple[str, ...], said: str
+) -> None:
+    given = ("--schedule", "@daily", "--after-crash", "retry", *typed, "--", "touch", "ran")
+    ended = duly("--database", bank.url, "exec", "credit", *given)
+
+    assert ended.code == 2, ended.err
+    assert said in ended.err
+    assert not (bank.folder / "ran").exists()
+
+
+@BOTH
 def test_sql_that_the_database_refuses_leaves_nothing(
     execute: Exec, bank: Bank, after_crash: str
 ) -> None:

@@ -6,11 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy.engine import make_url
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Bank, Duly, Ended
+    from tests.servers.database import Database
 
 CREDIT = """\
 -- The nightly credit; its amount is a parameter.
@@ -138,6 +140,51 @@ def test_what_may_not_run_is_refused_in_one_line_before_anything_is_done(
     assert sql.left() == before
 
 
+def test_no_more_of_a_file_of_100_mb_is_read_than_shows_its_size(sql: Sql, duly: Duly) -> None:
+    with (sql.bank.folder / "a.sql").open("wb") as file:
+        file.truncate(100 << 20)
+
+    ended = duly("--database", sql.bank.url, "sql", "credit", "a.sql", *AT)
+
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "a.sql is larger than 2 MiB" in ended.err
+
+
+SETTINGS = {
+    "no-backslash-escapes": {
+        "init_command": "SET sql_mode='STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'"
+    },
+    "ansi-quotes": {"init_command": "SET sql_mode='STRICT_ALL_TABLES,ANSI_QUOTES'"},
+    "old-strings": {"options": "-c standard_conforming_strings=off"},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_backslash_that_the_session_reads_otherwise_is_refused(
+    sql: Sql, duly: Duly, setting: str
+) -> None:
+    """Its quotes would end elsewhere, and a COMMIT could hide in what was taken for a text."""
+    if sql.bank.database.name != ("postgresql" if setting == "old-strings" else "mariadb"):
+        return
+    url = make_url(sql.bank.url).update_query_dict(SETTINGS[setting])
+    where = ("--database", url.render_as_string(hide_password=False))
+    folder = sql.bank.folder
+    (folder / "a.sql").write_text(
+        "UPDATE balance SET units = 5;\nINSERT INTO told (word) VALUES ('\\'); COMMIT; -- ')"
+        if setting != "old-strings"
+        else "UPDATE balance SET units = 5;\nINSERT INTO told (word) VALUES ('\\')"
+    )
+    (folder / "b.sql").write_text("INSERT INTO told (word) VALUES ('it''s')")
+
+    refused = duly(*where, "sql", "credit", "a.sql", *NIGHTLY, *AT)
+    applied = duly(*where, "sql", "credit", "b.sql", *NIGHTLY, *AT)
+
+    assert refused.code == 2, refused.err
+    assert "a.sql, line 2: a backslash, which this session's settings read" in refused.err
+    assert sql.bank.units() == 0
+    assert (applied.code, sql.told()) == (0, ["it's"]), applied.err
+
+
 def test_a_file_that_cannot_be_read_is_named(sql: Sql, duly: Duly) -> None:
     for file, why in (("none.sql", "No such file"), (".", "Is a directory")):
         ended = duly("--database", sql.bank.url, "sql", "credit", file, *AT)
@@ -160,6 +207,57 @@ def test_a_dry_run_shows_the_rows_and_leaves_nothing(sql: Sql) -> None:
     assert "1\t2\tUPDATE\t1\n2\t3\tINSERT\t1\nrolled back" in ended.out
     assert (sql.bank.units(), sql.told()) == (0, [])
     assert sql.left() == before
+
+
+def test_a_dry_run_in_a_file_without_dulys_tables_makes_none(
+    file_bank: Bank, duly: Duly, tmp_path: Path
+) -> None:
+    """It shows what a start would do there, which makes them; the file keeps its bytes."""
+    sql = Sql(file_bank, duly, tmp_path)
+    tables = "SELECT name FROM sqlite_master ORDER BY name"
+    before = (sql.rows(tables), (tmp_path / "test.db").read_bytes())
+    script = "UPDATE balance SET units = units + 10"
+
+    shown = sql(script, *NIGHTLY, *AT, "--dry-run")
+    wrong = sql(f"{script}; UPDATE nothing SET x = 1", *NIGHTLY, *AT, "--dry-run")
+    after = (sql.rows(tables), (tmp_path / "test.db").read_bytes())
+
+    assert (shown.code, wrong.code) == (0, 1), shown.err
+    assert f"rolled back {KEY}" in shown.out
+    assert after == before
+    assert sql(script, *NIGHTLY, *AT).code == 0
+    assert sql.bank.units() == 10
+
+
+def test_a_dry_run_on_a_server_without_dulys_tables_is_refused_as_a_start_is(
+    database: Database, duly: Duly, tmp_path: Path
+) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1")
+    line = ("--database", database.url, "sql", "credit", "a.sql", *NIGHTLY, *AT)
+    if database.name == "sqlite":
+        return
+    dry, start = duly(*line, "--dry-run"), duly(*line)
+
+    assert (dry.code, start.code) == (3, 3)
+    assert dry.err == start.err
+    assert "duly init" in dry.err
+
+
+def test_a_correction_runs_the_script_again_under_a_key_of_its_own(sql: Sql) -> None:
+    """Its parameters are its payload, so a wrong amount can be put right."""
+    script = "UPDATE balance SET units = units + :units"
+    assert sql(script, *NIGHTLY, *AT, "-p", "units:=10").code == 0
+    order = ("--correct", KEY, "--reason", "five too few", "-p", "units:=5")
+
+    corrected = sql(script, *NIGHTLY, *order)
+    again = sql(script, *NIGHTLY, *order)
+    other = sql(script, *NIGHTLY, *order[:-1], "units:=6")
+    dry = sql(script, *NIGHTLY, *order, "--dry-run")
+
+    assert (corrected.code, again.code, other.code, dry.code) == (0, 0, 3, 2)
+    assert f"applied {KEY}#2" in corrected.out
+    assert "leave --dry-run out" in dry.err
+    assert sql.bank.units() == 15
 
 
 def test_a_dry_run_of_what_is_settled_or_fails_says_so(sql: Sql) -> None:

@@ -25,7 +25,7 @@ def test_every_block_of_the_page_runs_and_prints_what_it_shows(tmp_path: Path) -
         if shown.language == "text" and not shell.matches(shown.text, out)
     ]
     assert not wrong, "\n".join(wrong)
-    assert [block.language for block in FOUND].count("text") == 3
+    assert [block.language for block in FOUND].count("text") == 4
 
 
 def test_the_line_of_the_crontab_is_the_one_that_the_page_runs() -> None:

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 EXAMPLE = "such as --app jobs:app, or DULY_APP=jobs:app"
 
 
-def load(settings: Settings, *, code_for: str | None = None) -> App:
+def load(settings: Settings, *, code_for: str | None = None, without: str = "") -> App:
     """The App that the options and the environment name.
 
     Args:
         code_for: What needs the user's code; None where a database alone is enough.
+        without: What else can be done where there is none.
 
     Raises:
         UsageError: None is named, or two are, or it cannot be imported.
@@ -42,7 +43,7 @@ def load(settings: Settings, *, code_for: str | None = None) -> App:
     if settings.app is not None and not settings.given & {"database", "schema"}:
         app = _imported(settings.app)
     elif code_for is not None:
-        raise UsageError(f"{code_for} needs the code of the job: name its App, {EXAMPLE}")
+        raise UsageError(f"{code_for} needs the code of the job: name its App, {EXAMPLE}{without}")
     elif settings.database is None:
         raise UsageError(f"no App and no database is named: give one, {EXAMPLE}, or --database URL")
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duly._cli import stopping, words
+from duly._cli.correction import corrected, correction_options, ordered
 from duly._cli.job_options import JobOptions, job_options
 from duly._cli.settings import Settings, options
 from duly._core.states import Disposition
@@ -60,6 +61,7 @@ _CHOICE = (
     show_default=True,
     help="How long to wait for a rival; it does not bound the command.",
 )
+@correction_options
 @job_options
 @options()
 @click.pass_obj
@@ -75,6 +77,9 @@ def exec_(
     grace: float,
     partition: str,
     wait: float,
+    correct: str | None,
+    reason: str | None,
+    actor: str | None,
     **definition: Any,
 ) -> int:
     """Run a COMMAND as the work of one occurrence of JOB.
@@ -91,6 +96,7 @@ def exec_(
     from duly._sync.commanding import Commanding
 
     chosen = _chosen(command, after_crash)
+    order = ordered(correct, reason, actor, in_place_of={"--at": at, "--partition": partition})
     job_is = JobOptions(**definition)
     made: list[Commanding] = []
 
@@ -104,9 +110,13 @@ def exec_(
     app = app_with(settings, job, job_is, handler)
     try:
         adopted(app, job_is)
-        began = starter.put_off(app, job, starter.started(app, job, at), partition)
-        name_starter(app, None, by=began.starter or "cli")
-        result = app.run(job, began.at, partition=partition, wait=wait)
+        if order is not None:
+            name_starter(app, None)
+            result = corrected(app, app.jobs[job], order)
+        else:
+            began = starter.put_off(app, job, starter.started(app, job, at), partition)
+            name_starter(app, None, by=began.starter or "cli")
+            result = app.run(job, began.at, partition=partition, wait=wait)
     except DefinitionStale as error:
         raise worded(error, job_is) from error
     except BaseException as error:
@@ -142,7 +152,8 @@ def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped
     said = {
         "rolled_back": f"{key} is not done, run it again",
         "settled": f"{key} was applied first, its commit was already on its way",
-        "held": f"{key} is held and is not run again: look, then duly waive or duly correct it",
+        "held": f"{key} is held and is not run again: look, then duly waive '{key}', or start this"
+        f" line again with --correct '{key}'",
         "unknown": f"what became of {key} could not be learnt; duly explain tells it",
     }[fate]
     return stopping.AttemptStopped(number, said, fate=fate, key=key)

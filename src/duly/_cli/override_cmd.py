@@ -102,7 +102,8 @@ def correct(settings: Settings, *, key: str, reason: str, actor: str | None) -> 
     from duly._core.occurrence import Occurrence
 
     job = Occurrence.parse(key).job
-    app = load(settings, code_for="correct")
+    without = "; or, for a job of duly sql or duly exec, start its line with --correct KEY"
+    app = load(settings, code_for="correct", without=without)
     from duly._cli.attempt import attempted
     from duly._cli.run_cmd import name_starter, say_result
 

@@ -7,11 +7,13 @@ of a script, and decides nothing about the occurrence.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from duly._cli import words
+from duly._cli.correction import corrected, correction_options, ordered
 from duly._cli.job_options import JobOptions, job_options
 from duly._cli.settings import Settings, options
 from duly.errors import DefinitionStale, ScriptInvalid, UsageError
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from duly._cli.starter import Started
     from duly._db.script import Script
     from duly._sync.app import App
-    from duly._sync.refusals import Result
     from duly._sync.scripts import ScriptHandler
 
 _PARAMETER = re.compile(r"([^\W\d]\w*)(:?=)(.*)", re.DOTALL)
@@ -56,6 +57,7 @@ _PARAMETER = re.compile(r"([^\W\d]\w*)(:?=)(.*)", re.DOTALL)
     show_default=True,
     help="How long to wait for a rival; it does not bound the script.",
 )
+@correction_options
 @job_options
 @options()
 @click.pass_obj
@@ -70,6 +72,9 @@ def sql(
     dry_run: bool,
     partition: str,
     wait: float,
+    correct: str | None,
+    reason: str | None,
+    actor: str | None,
     **definition: Any,
 ) -> int:
     """Run the SQL script FILE (- is stdin) as the effect of one occurrence of JOB.
@@ -92,6 +97,8 @@ def sql(
 
     job_is = JobOptions(**definition)
     given = _parameters(params)
+    others = {"--at": at, "--partition": partition, "--dry-run": dry_run}
+    order = ordered(correct, reason, actor, in_place_of=others)
     data = _read(file)
     app = app_with(settings, job, job_is, lambda app: _handler(app, data, file))
     handler: Any = app.jobs[job].handler
@@ -100,15 +107,17 @@ def sql(
     try:
         if not dry_run:
             adopted(app, job_is)
-        began = starter.put_off(app, job, starter.started(app, job, at), partition)
-        if dry_run:
-            say_rehearsed(settings, _rehearsed(app, job, began, given, partition, wait))
-            return 0
-        name_starter(app, None, by=began.starter or "cli")
         more: dict[str, Any] = {} if given is None else {"payload": given}
-
-        def start() -> Result:
-            return app.run(job, began.at, partition=partition, wait=wait, **more)
+        if order is not None:
+            name_starter(app, None)
+            start = partial(corrected, app, app.jobs[job], order, **more)
+        else:
+            began = starter.put_off(app, job, starter.started(app, job, at), partition)
+            if dry_run:
+                say_rehearsed(settings, _rehearsed(app, job, began, given, partition, wait))
+                return 0
+            name_starter(app, None, by=began.starter or "cli")
+            start = partial(app.run, job, began.at, partition=partition, wait=wait, **more)
 
         result = attempted(app, job, start)
     except DefinitionStale as error:
@@ -129,11 +138,13 @@ def _handler(app: App, data: bytes, file: str) -> ScriptHandler:
 
 def _check(app: App, job: str, script: Script, given: dict[str, Any] | None) -> None:
     """Refuse parameters without a value, and values without a parameter, before anything runs."""
+    from duly._db.script import check_backslashes
     from duly._sync.scripts import OF_THE_RUN, check_names, check_schedule, members
 
     found = app.jobs[job]
     check_names(script, members(found.payload.value) if given is None else given)
     check_schedule(script, found.schedule)
+    check_backslashes(script, app.database.dialect, partial(_asked, app))
     for name in given or ():
         if name in OF_THE_RUN:
             raise UsageError(f"-p {name} cannot be given: the occurrence says it; use another name")
@@ -143,6 +154,14 @@ def _check(app: App, job: str, script: Script, given: dict[str, Any] | None) -> 
                 f"{script.where} has no parameter :{name}, which -p gives: it has {has}",
                 parameter=name,
             )
+
+
+def _asked(app: App, query: str) -> Any:
+    """What a session answers, in one value."""
+    with app.database.session() as session:
+        cursor = session.raw.cursor()
+        cursor.execute(query)
+        return cursor.fetchone()[0]
 
 
 def _rehearsed(

@@ -83,6 +83,6 @@ def say_waiting(key: str, left: timedelta) -> None:
 
 def lateness(late: Any, source: str) -> str:
     """How late a start was that a person did not choose; empty within a second."""
-    if source == "explicit" or late < timedelta(seconds=1):
+    if source in {"explicit", "correction"} or late < timedelta(seconds=1):
         return ""
     return f", {output.took(late)} late"

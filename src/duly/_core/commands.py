@@ -256,8 +256,8 @@ def _told(request: Request, why: str, cause: BaseException) -> CommandHeld:
     key = request.occurrence.key
     error = CommandHeld(
         f"{key}: {why}; the key is held, and the command is not run again: look, then"
-        f" `duly waive '{key}' --reason …` if it is done or not wanted, or"
-        f" `duly correct '{key}' --reason …` for a second effect",
+        f" `duly waive '{key}' --reason …` if it is done or not wanted, or start it again by the"
+        f" same line of `duly exec` with `--correct '{key}' --reason …` in place of --at",
         key=key,
     )
     error.__cause__ = cause

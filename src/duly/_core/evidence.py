@@ -200,7 +200,8 @@ def _verdict(
             if settled.reason:
                 return (
                     f"{key} is {settled.reason}: if it still runs, wait; else a person must look"
-                    f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"
+                    f" (then duly waive '{key}', or its line of duly exec with --correct '{key}',"
+                    " with --reason …)"
                 )
             return (
                 f"{key} is torn: its handler ended duly's transaction, and a person must look"

@@ -19,7 +19,7 @@ from duly._db.dialects import Dialect, ending
 from duly.errors import ScriptInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 SCRIPT_BYTES_MAX = 2 << 20
 """A megabyte of statements takes about a hundred of memory to read: data belongs in a table."""
@@ -73,6 +73,11 @@ class Script:
     statements: tuple[Statement, ...]
 
     @property
+    def backslash_at(self) -> int | None:
+        """The line of the first statement with a backslash; None if there is none."""
+        return next((s.line for s in self.statements if any("\\" in t for t in s.texts)), None)
+
+    @property
     def names(self) -> dict[str, int]:
         """The parameters, each with the line where it comes first."""
         found: dict[str, int] = {}
@@ -98,6 +103,25 @@ def parse(data: bytes, dialect: Dialect, *, where: str) -> Script:
     if not statements:
         raise ScriptInvalid(f"{where} holds no statement, only blanks or comments: nothing was run")
     return Script(where, sha256(data).hexdigest(), statements)
+
+
+def check_backslashes(script: Script, dialect: Dialect, ask: Callable[[str], Any]) -> None:
+    """Refuse a script whose quotes may end elsewhere for this session than they were read to.
+
+    Args:
+        ask: Runs a query in the session, and returns its one value.
+
+    Raises:
+        ScriptInvalid: It has a backslash, and the session's settings make another sign of it.
+    """
+    rules, line = _RULES[dialect.name], script.backslash_at
+    if line is None or rules.reads_backslashes is None or ask(rules.reads_backslashes):
+        return
+    raise ScriptInvalid(
+        f"{script.where}, line {line}: a backslash, which this session's settings read in another"
+        f" way than the script was split by: {rules.remedy}",
+        line=line,
+    )
 
 
 def _decoded(data: bytes, where: str) -> str:
@@ -179,6 +203,9 @@ class _Rules:
 
     Attributes:
         module, name: sqlglot's dialect.
+        reads_backslashes: Asks a session whether it reads them as that dialect does; None if
+            every session does.
+        remedy: What to do where it does not.
         bodies: What a CREATE makes that has statements of its own between BEGIN and END.
         refused: What its first words may not be, and why.
     """
@@ -187,6 +214,8 @@ class _Rules:
     name: str
     bodies: frozenset[str]
     refused: tuple[tuple[str, str], ...]
+    reads_backslashes: str | None = None
+    remedy: str = ""
 
 
 _CLIENT = "is a command of a client program, not of the database: leave it out"
@@ -213,6 +242,8 @@ _RULES = {
             ),
             (r"VACUUM|(?:CREATE|DROP)\s+(?:DATABASE|TABLESPACE)|ALTER\s+SYSTEM", _SINGLE),
         ),
+        "SELECT current_setting('standard_conforming_strings') = 'on'",
+        "set standard_conforming_strings to on, or write chr(92) for it",
     ),
     "mariadb": _Rules(
         "sqlglot.dialects.mysql",
@@ -225,6 +256,9 @@ _RULES = {
                 "begins a block of a stored program: put it into a procedure, and CALL that",
             ),
         ),
+        "SELECT FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@sql_mode)"
+        " + FIND_IN_SET('ANSI_QUOTES', @@sql_mode) = 0",
+        "take NO_BACKSLASH_ESCAPES and ANSI_QUOTES out of sql_mode, or write CHAR(92) for it",
     ),
 }
 

@@ -18,7 +18,7 @@ from duly._core import commands, ops
 from duly._core.payload import canonical
 from duly._core.protocol import attempt
 from duly._core.redact import redact
-from duly._db.script import SCRIPT_BYTES_MAX, parse
+from duly._db.script import SCRIPT_BYTES_MAX, check_backslashes, parse
 from duly._sync import command
 from duly._sync.scripts import check_names, members, perform
 from duly._sync.turns import Turn, Turns
@@ -82,6 +82,7 @@ class Commanding:
             script = parse(data, dialect, where="$DULY_SQL_OUT")
             given = members(run.payload)
             check_names(script, given)
+            check_backslashes(script, dialect, lambda query: run.execute(query).scalar())
             kept["sql"] = perform(run, script, given, dialect=dialect)
         return kept
 

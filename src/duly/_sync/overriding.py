@@ -6,7 +6,7 @@ It decides nothing about an effect: the key does.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duly._core import retention
 from duly._core.instants import as_utc, to_us
@@ -14,6 +14,7 @@ from duly._core.job import find
 from duly._core.occurrence import CORRECTION_MAX, Occurrence
 from duly._sync import deciding, pausing, prune, questions, registry, span, waiving
 from duly._sync.asking import Asking
+from duly._sync.starting import UNSET
 from duly.errors import KeyInvalid, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Overriding(Asking):
             for partition, part in parts.items()
         )
 
-    def correct(self, key: str, *, reason: str, actor: str) -> Result:
+    def correct(self, key: str, *, reason: str, actor: str, payload: Any = UNSET) -> Result:
         """Make a second effect for a settled occurrence, under the key's next number.
 
         It is also the way to run one that was skipped, superseded or waived. A torn one becomes
@@ -92,6 +93,7 @@ class Overriding(Asking):
             key: Of the settled occurrence.
             reason: Why; not empty.
             actor: Who.
+            payload: In place of the job's own.
 
         Raises:
             UsageError: An empty reason, or a key that is not settled: run that one.
@@ -106,7 +108,7 @@ class Overriding(Asking):
         occurrence = waiving.renamed(self.database, self.jobs, named)
         job = self._of(occurrence.job) or find(self.jobs, named.job)
         questions.require_settled(self.database, occurrence)
-        return self._starting.correct(job, occurrence, order)
+        return self._starting.correct(job, occurrence, order, payload)
 
     def pause(self, job: str, *, reason: str, actor: str) -> datetime:
         """Expect nothing of a job for a while: ticks and workers leave it alone.

@@ -121,9 +121,15 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
     """The error for a key that is settled, but not as applied."""
     reason = f" ({standing.reason})" if standing.reason else ""
     if standing.disposition is Disposition.TORN:
+        # Before its end a command's attempt has no row: then there may be no App with its work.
+        again = (
+            f"`duly correct '{key}' --reason …`"
+            if standing.attempt_id
+            else f"its line of `duly exec` with `--correct '{key}' --reason …`"
+        )
         step = (
             f"look at the data, then `duly waive '{key}' --reason …` if its effect is there or not"
-            f" wanted, or `duly correct '{key}' --reason …` to make it"
+            f" wanted, or {again} to make it"
         )
     else:
         step = f"if its effect is needed, `duly correct '{key}' --reason …`"

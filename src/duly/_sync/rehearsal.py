@@ -21,7 +21,7 @@ from duly._sync import questions
 from duly._sync.process import new_attempt_id
 from duly._sync.run import Lender, Run, lending_engine
 from duly._sync.starting import Unset, payload_of
-from duly.errors import Busy, Expired, StatementFailed, TransactionEnded
+from duly.errors import Busy, Expired, SchemaMissing, StatementFailed, TransactionEnded
 
 if TYPE_CHECKING:
     from duly._core.job import Job
@@ -56,16 +56,18 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         TransactionEnded: The handler ended the transaction, so something may be left.
         Exception: The handler's own.
     """
-    app._readiness.ensure(only_read=True)  # noqa: SLF001 - an App's own way to do less than `run`
-    schedule, nominal, occurrence = app._starting.means(job, wanted)  # noqa: SLF001
+    is_recorded = _has_ledger(app)
+    schedule, nominal, occurrence = app._starting.means(  # noqa: SLF001 - an App's own way to do less than `run`
+        job, wanted, is_recorded=is_recorded
+    )
     if nominal.due_at > questions.now(app.database) + job.tolerance:
         raise not_due(nominal)
-    known = app._registry.believed(job)  # noqa: SLF001
-    payload = (
-        payload_of(job, known, nominal.due_at)
-        if isinstance(wanted.payload, Unset)
-        else canonical(wanted.payload)
-    )
+    if not isinstance(wanted.payload, Unset):
+        payload = canonical(wanted.payload)
+    elif is_recorded:
+        payload = payload_of(job, app._registry.believed(job), nominal.due_at)  # noqa: SLF001
+    else:
+        payload = job.payload
     lease = app.database.lend()
     lender = Lender(
         lending_engine(app.database.engine),
@@ -86,18 +88,28 @@ def rehearse(app: App, job: Job, wanted: Wanted) -> Rehearsed:
         lender=lender,
     )
     try:
-        return _undone(
-            lease, lender, job, run, wait_s=wanted.wait_s, fingerprint=payload.fingerprint
-        )
+        fingerprint = payload.fingerprint if is_recorded else None
+        return _undone(lease, lender, job, run, wait_s=wanted.wait_s, fingerprint=fingerprint)
     except Exception as error:
         said = public_error(app.database.dialect, error, app.database.where)
         raise (said or error) from (error if said else error.__cause__)
 
 
+def _has_ledger(app: App) -> bool:
+    """Whether anything can be recorded; a start makes a SQLite file's tables, a dry run none."""
+    try:
+        app._readiness.ensure(only_read=True)  # noqa: SLF001 - as above
+    except SchemaMissing:
+        if app.database.path is None:
+            raise
+        return False
+    return True
+
+
 def _undone(
-    lease: Lease, lender: Lender, job: Job, run: Run, *, wait_s: float, fingerprint: bytes
+    lease: Lease, lender: Lender, job: Job, run: Run, *, wait_s: float, fingerprint: bytes | None
 ) -> Rehearsed:
-    """Claim, run and unclaim in one transaction, and roll it back."""
+    """Claim, run and unclaim in one transaction, and roll it back; None where no key is held."""
     with lease as session:
         claim = {
             **key_params(run.occurrence),
@@ -105,13 +117,15 @@ def _undone(
             "attempt_id": session.encode_id(run.attempt),
         }
         session.begin(wait_s)
-        # As a start does: a rival is waited for, and the bounds of a handler's statements are set.
-        if not session.claim(claim, wait_s).inserted:
-            return Rehearsed(run.key, _standing(session, run.occurrence), None)
-        _refuse_pruned(session, run.occurrence)
+        if fingerprint is not None:
+            # As a start does: a rival is waited for, and the bounds of a handler's statements set.
+            if not session.claim(claim, wait_s).inserted:
+                return Rehearsed(run.key, _standing(session, run.occurrence), None)
+            _refuse_pruned(session, run.occurrence)
         value = _handled(session, lender, job, run)
         try:
-            session.unclaim(claim)
+            if fingerprint is not None:
+                session.unclaim(claim)
             session.check_deferred()
         except Exception as error:
             if session.classify(error) not in {ErrorKind.OTHER, ErrorKind.DUPLICATE_KEY}:

@@ -88,9 +88,15 @@ class Starting:
             job, request, payload, nominal, schedule=schedule, wait_s=wanted.wait_s
         )
 
-    def means(self, job: Job, wanted: Wanted) -> tuple[Schedule | None, Nominal, Occurrence]:
-        """What a start means; nothing is written, so that one that is refused leaves nothing."""
-        schedule = named(job, self._registry.believed(job))
+    def means(
+        self, job: Job, wanted: Wanted, *, is_recorded: bool = True
+    ) -> tuple[Schedule | None, Nominal, Occurrence]:
+        """What a start means; nothing is written, so that one that is refused leaves nothing.
+
+        Args:
+            is_recorded: There is a ledger to ask; without one the job is as it is defined here.
+        """
+        schedule = named(job, self._registry.believed(job)) if is_recorded else job.schedule
         # What a person names is held against the database's clock by the claim itself.
         by_person = _by_person(wanted)
         now = from_us(host_clock_us()) if by_person else questions.now(self._database)
@@ -106,7 +112,9 @@ class Starting:
             )
         return schedule, nominal, Occurrence(job.ledger_name, nominal.time, wanted.partition)
 
-    def correct(self, job: Job, earlier: Occurrence, order: ops.Order) -> Result:
+    def correct(
+        self, job: Job, earlier: Occurrence, order: ops.Order, wanted: Any = UNSET
+    ) -> Result:
         """Make the correction that follows *earlier*, which must be settled."""
         # A second effect by a definition that was edited meanwhile is worse than one read.
         known = self._registry.known(job, fresh=True)
@@ -115,7 +123,11 @@ class Starting:
             earlier.job, earlier.nominal_time, earlier.partition, earlier.correction + 1
         )
         due_at = due_time(schedule, occurrence.nominal_time)
-        payload = payload_of(job, known, _due_at(known, occurrence.nominal_time, due_at))
+        payload = (
+            payload_of(job, known, _due_at(known, occurrence.nominal_time, due_at))
+            if isinstance(wanted, Unset)
+            else _payload(wanted)
+        )
         request = ops.Request(
             occurrence,
             payload.fingerprint,
