@@ -126,7 +126,7 @@ class Peer:
             return False
         method, path, _ = first.decode("latin-1").split(" ", 2)
         headers = {}
-        while (line := reader.readline().decode("latin-1").strip()):  # type: ignore[attr-defined]
+        while line := reader.readline().decode("latin-1").strip():  # type: ignore[attr-defined]
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
         body = reader.read(int(headers.get("content-length", "0")))  # type: ignore[attr-defined]

@@ -138,6 +138,7 @@ class App:
     register = _awaits(SyncApp.register)
     run = _awaits(SyncApp.run)
     tick = _awaits(SyncApp.tick)
+    work = _awaits(SyncApp.work)
     plan = _awaits(SyncApp.plan)
     missing = _awaits(SyncApp.missing)
     status = _awaits(SyncApp.status)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy.util import greenlet_spawn
 
 from duly._aio.run import Run
+from duly._db.sessions.cancelling import CANCEL_S
 from duly._sync.manner import Manner
 from duly._sync.refusals import Result
 from duly.errors import MissingExtra
@@ -66,8 +68,9 @@ def held() -> Turn:
     task = asyncio.current_task()
     turn = _turn.get()
     if turn is None or turn.task is not task:
-        turn = Turn()  # a task that works beside the caller's
+        leader, turn = turn, Turn()
         turn.task = task
+        turn.beside(leader)
     return turn
 
 
@@ -86,6 +89,9 @@ class Turn:
         self._is_open = True
         self._is_pending = False
         self._timer: asyncio.TimerHandle | None = None
+        self._sent_s = -inf
+        self._beside: set[Turn] = set()
+        self._leader: Turn | None = None
 
     def begin(self, work: Callable[[], Any]) -> Turn:
         """Do *work* in a greenlet of a task of its own."""
@@ -144,8 +150,14 @@ class Turn:
             # Raised where it is waited for: a task that raises a SystemExit ends the loop.
             self._raised = error
 
+    def beside(self, leader: Turn | None) -> None:
+        """One attempt of a task that works for *leader*'s caller, and is cancelled with it."""
+        self._leader = leader
+
     def arrived(self) -> None:
         """The caller was cancelled."""
+        for turn in tuple(self._beside):
+            turn.arrived()
         if self._is_open or self._is_pending:
             # A second one insists: the caller, or the bound, will not wait any longer.
             self._deliver()
@@ -154,8 +166,19 @@ class Turn:
         self._timer = asyncio.get_running_loop().call_later(HOLD_S, self._deliver)
 
     def _deliver(self) -> None:
+        """Cancel the task; not again while what it was in is being stopped.
+
+        A driver that is cancelled while it waits for the end of its statement gives the connection
+        up, and leaves the statement on the server.
+        """
         self._forget()
         assert self.task is not None
+        loop = asyncio.get_running_loop()
+        early_s = self._sent_s + CANCEL_S - loop.time()
+        if early_s > 0:
+            self._timer = loop.call_later(early_s, self._deliver)
+            return
+        self._sent_s = loop.time()
         self.task.cancel()
 
     def _forget(self) -> None:
@@ -168,6 +191,10 @@ class Turn:
 
     def __enter__(self) -> Turn:
         self._is_open = False
+        if self._leader is not None:
+            self._leader._beside.add(self)  # noqa: SLF001 - of this class
+            if self._leader._cancelled is not None:  # noqa: SLF001 - as above
+                self.arrived()
         return self
 
     def __exit__(
@@ -177,6 +204,8 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         self._is_open = True
+        if self._leader is not None:
+            self._leader._beside.discard(self)  # noqa: SLF001 - of this class
         if self._is_pending:
             # It is raised where the task next waits: the attempt's own end is not lost.
             self._deliver()
@@ -191,6 +220,8 @@ class Turn:
     def close(self) -> None:
         """From now on cancellations are held; one that was raised was heard."""
         self._is_open = False
+        self._sent_s = -inf
+        self._forget()
         assert self.task is not None
         while self.task.cancelling():
             self.task.uncancel()
@@ -199,12 +230,11 @@ class Turn:
         self, session: Session, database: Database, is_over: Callable[[], bool]
     ) -> Callable[[], None]:
         """What cancels, from another thread, the handler, unless *is_over*."""
-        loop, task = asyncio.get_running_loop(), self.task
-        assert task is not None
+        loop = asyncio.get_running_loop()
 
         def stop() -> None:
             if not is_over():
-                task.cancel()
+                self._deliver()
 
         def stop_there() -> None:
             loop.call_soon_threadsafe(stop)

@@ -112,12 +112,12 @@ class Queue(Generic[Value]):
 
     def __init__(self) -> None:
         self._items: SimpleQueue[Value] = SimpleQueue()
-        self._wake: Callable[[], Any] | None = None
+        self._wakes: list[Callable[[], Any]] = []
 
     def put(self, item: Value) -> None:
         """Add an item."""
         self._items.put(item)
-        if (wake := self._wake) is not None:
+        for wake in tuple(self._wakes):
             wake()
 
     def empty(self) -> bool:
@@ -138,7 +138,11 @@ class Queue(Generic[Value]):
         import asyncio
 
         loop, came = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = lambda: loop.call_soon_threadsafe(came.set)
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(came.set)
+
+        self._wakes.append(wake)
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -150,7 +154,7 @@ class Queue(Generic[Value]):
         except TimeoutError:
             raise Empty from None
         finally:
-            self._wake = None
+            self._wakes.remove(wake)
 
 
 def begin(work: Callable[..., Any], *args: Any, name: str) -> Strand:

@@ -22,7 +22,6 @@ from duly._sync.run import Run
 from duly._sync.starting import UNSET, Wanted
 
 if TYPE_CHECKING:
-    import threading
     from datetime import date, datetime, timedelta
 
     from duly._core.revision import Revision
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from duly._core.schedules.period import Period
     from duly._core.start import Start
     from duly._sync.ticking import Ran, TickReport
-    from duly._sync.worker import Stopped
+    from duly._sync.worker import Stop, Stopped
     from duly.errors import DulyError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -231,7 +230,8 @@ class App(Delivering):
         grace: timedelta | float = 30.0,
         poll: timedelta | float = 30.0,
         told: Callable[[Ran], None] | None = None,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
+        signals: bool = True,
     ) -> Stopped:
         """Stay, and run what is due of every job, until it is told to stop.
 
@@ -245,7 +245,9 @@ class App(Delivering):
             poll: How often the ledger is looked at although nothing is due: for jobs resumed,
                 failures to try again, and what other hosts left. At least a second.
             told: Called with each occurrence that was started.
-            stop: Stops it too, when it is set; it is looked at each second.
+            stop: An event of threads or of asyncio; stops it too, when it is set. It is looked
+                at each second.
+            signals: False to leave SIGTERM and Ctrl-C to a program that handles them itself.
 
         Returns:
             How it ended. Where it is not clean, a handler did not come back, and the process
@@ -257,7 +259,7 @@ class App(Delivering):
 
         bounds = {"grace": grace, "poll": poll}
         spans = {name: timedelta(seconds=seconds(given)) for name, given in bounds.items()}
-        return Worker(self, threads=threads, told=told, **spans).work(stop)
+        return Worker(self, threads=threads, told=told, **spans).work(stop, signals=signals)
 
 
 def _undecorated(run: Run) -> None:

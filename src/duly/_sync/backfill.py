@@ -6,7 +6,6 @@ span in memory than a page, and never runs what is settled or not due.
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -144,8 +143,7 @@ class Backfill:
         self._known = known
         self._schedule: Schedule = schedule
         self._since, self._until, self._now = since, until, now
-        self._raised = threading.local()
-        self._job = replace(job, handler=self._watched(job.handler))
+        self._job = job
         self._refuse_pruned()
 
     def count(self) -> BackfillReport:
@@ -260,10 +258,10 @@ class Backfill:
                 looks_old=looks_old(occurrence),
                 slots=slots,
             )
-            self._raised.error = None
+            job, raised = _watched(self._job)
             try:
                 result = self._attempts.make(
-                    self._job,
+                    job,
                     request,
                     payload,
                     nominal,
@@ -279,36 +277,39 @@ class Backfill:
                     ) from None
                 pause(PAUSE_S)
             except Exception as error:
-                return Backfilled(occurrence.key, self._word(error), error)
+                return Backfilled(occurrence.key, _word(error, raised), error)
             else:
                 return Backfilled(occurrence.key, result.outcome.value)
 
-    def _word(self, error: Exception) -> str:
-        """What an error means for the one occurrence.
 
-        Raises:
-            DulyError: *error*, if it is not about this occurrence alone.
-        """
-        if error is self._raised.error or not isinstance(error, DulyError):
-            return "failed"
-        if isinstance(error, AlreadySettled):
-            return "settled"
-        if isinstance(error, Busy):
-            return "busy"
-        if isinstance(error, OperatorError | ConnectionLost | InvariantBroken) and not isinstance(
-            error, PayloadConflict
-        ):
-            raise error
+def _watched(job: Job) -> tuple[Job, list[Exception]]:
+    """The job, and what leaves its handler remembered: an error of duly's may be its own."""
+    raised: list[Exception] = []
+
+    def watched(run: Any) -> Any:
+        try:
+            return job.handler(run)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    return replace(job, handler=watched), raised
+
+
+def _word(error: Exception, raised: Sequence[Exception]) -> str:
+    """What an error means for the one occurrence; the handler's are among *raised*.
+
+    Raises:
+        DulyError: *error*, if it is not about this occurrence alone.
+    """
+    if not isinstance(error, DulyError) or any(error is each for each in raised):
         return "failed"
-
-    def _watched(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """The handler, and what leaves it remembered: an error of duly's may be its own."""
-
-        def watched(run: Any) -> Any:
-            try:
-                return handler(run)
-            except Exception as error:
-                self._raised.error = error
-                raise
-
-        return watched
+    if isinstance(error, AlreadySettled):
+        return "settled"
+    if isinstance(error, Busy):
+        return "busy"
+    if isinstance(error, OperatorError | ConnectionLost | InvariantBroken) and not isinstance(
+        error, PayloadConflict
+    ):
+        raise error
+    return "failed"

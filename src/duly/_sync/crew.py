@@ -1,4 +1,4 @@
-"""Threads that do the same work on one thing after the other, and are told of by one.
+"""Threads, or tasks, that do the same work on one thing after the other, and are told of by one.
 
 Decides nothing about the work. On the way out, by an error or a signal too, what is under way
 comes to its end and is told of.
@@ -6,9 +6,9 @@ comes to its end and is told of.
 
 from __future__ import annotations
 
-import threading
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from duly._db.waiting import Queue, begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,13 +54,11 @@ class _Crew(Generic[Thing, End]):
 
     def __init__(self, work: Callable[[Thing], End], workers: int) -> None:
         self._work = work
-        self._todo: SimpleQueue[tuple[Thing] | None] = SimpleQueue()
-        self._ended: SimpleQueue[tuple[End] | Exception] = SimpleQueue()
+        self._todo: Queue[tuple[Thing] | None] = Queue()
+        self._ended: Queue[tuple[End] | BaseException] = Queue()
         self.under_way = 0
         # Daemons: whoever insists (a second Ctrl-C) is not kept waiting by a handler.
-        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._strands = [begin(self._run, name="duly-crew") for _ in range(workers)]
 
     def begin(self, thing: Thing) -> None:
         self.under_way += 1
@@ -70,23 +68,24 @@ class _Crew(Generic[Thing, End]):
         """Wait for one to end."""
         found = self._ended.get()
         self.under_way -= 1
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             raise found
         return found[0]
 
     def dismiss(self, keep: Callable[[End], bool]) -> None:
-        """Let what is under way come to its end, and the threads go."""
-        for _ in self._threads:
+        """Let what is under way come to its end, and the strands go."""
+        for _ in self._strands:
             self._todo.put(None)
         while self.under_way:
             found = self._ended.get()
             self.under_way -= 1
-            if not isinstance(found, Exception):
+            if not isinstance(found, BaseException):
                 keep(found[0])
 
     def _run(self) -> None:
         while (given := self._todo.get()) is not None:
             try:
                 self._ended.put((self._work(given[0]),))
-            except Exception as error:
+            except BaseException as error:
+                # A SystemExit too: whoever waits for the end must be told of it.
                 self._ended.put(error)

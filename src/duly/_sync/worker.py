@@ -1,4 +1,4 @@
-"""A worker: it stays, looks at each job when something of it is due, and runs that in threads.
+"""A worker: it stays, looks at each job when something of it is due, and runs that beside itself.
 
 Decides only when to look (by `_core/wakeup.py`) and when to stop. What is run is the tick's plan,
 and the key decides between workers; a database that is away for a while never ends it.
@@ -15,10 +15,11 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from queue import Empty
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duly._core.wakeup import DatabaseClock, Look, Steps, look_again, sleep_s
+from duly._db.waiting import Queue, begin
 from duly._sync.deadline import WorkerStopped
 from duly._sync.looking import Worked, hard_end, look_of, next_due, require_connections
 from duly._sync.ticking import Ran, Ticking
@@ -35,10 +36,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("duly.worker")
 
 Told = Callable[[Ran], None]
+
+
+class Stop(Protocol):
+    """An event of threads, or of asyncio."""
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+
+
 LONGEST_BACKOFF_S: Final = 10.0
 FIRST_BACKOFF_S: Final = 0.5
 INTERRUPT_S: Final = 3.0
 """How long handlers that were ended may take to come back."""
+END_S: Final = 1.0
+"""How long a look at the database that is under way may hold up the end."""
 THREADS_MAX: Final = 64
 _STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -107,10 +119,10 @@ class Worker:
     """One worker of this process.
 
     Args:
-        threads: How many jobs run at once.
+        threads: How many jobs run at once, in threads or in tasks.
         grace: How long a stop waits for what runs.
         poll: How often the ledger is looked at although nothing is due.
-        told: Called in the thread of `work` for each occurrence that was started.
+        told: Called where `work` was called for each occurrence that was started.
     """
 
     def __init__(
@@ -136,9 +148,9 @@ class Worker:
         self._registry = registry
         self._calls = attempts.calls
         self._ticking = _Ticking(app.database, app.jobs, registry, attempts)
-        self._events: SimpleQueue[Any] = SimpleQueue()
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._events: Queue[Any] = Queue()
+        self._tasks: Queue[Callable[[], None] | None] = Queue()
+        self._checks: Queue[Callable[[], None] | None] = Queue()
         self._ticking.told = self._events.put
         self._states = {name: _State() for name, job in app.jobs.items() if job.schedule}
         self._signals: list[int] = []
@@ -150,24 +162,39 @@ class Worker:
         self._behind: list[str] = []
         self._is_started = False
 
-    def work(self, stop: threading.Event | None = None) -> Stopped:
-        """Work until SIGTERM, Ctrl-C or *stop*.
+    def work(self, stop: Stop | None = None, *, signals: bool = True) -> Stopped:
+        """Work until *stop*, or, if *signals* are heard, SIGTERM or Ctrl-C.
 
         Raises:
             DulyError: The first look at the database found what trying again does not change.
+            BaseException: What *told* raised, or a cancellation; what ran has ended.
         """
-        for tasks in (*[self._tasks] * self._threads, self._checks):
-            threading.Thread(target=_serve, args=[tasks], name="duly-worker", daemon=True).start()
-        with self._listening():
+        queues = (*[self._tasks] * self._threads, self._checks)
+        strands = [begin(_serve, tasks, name="duly-worker") for tasks in queues]
+        with self._listening(signals=signals):
             try:
-                while not self._signals and not (stop is not None and stop.is_set()):
-                    self._look()
-                    self._next_event()
+                try:
+                    while not self._signals and not (stop is not None and stop.is_set()):
+                        self._look()
+                        self._next_event()
+                except BaseException as error:
+                    self._abandon(error)
+                    raise
                 return self._stop()
             finally:
                 self._ticking.stopping = True
-                for tasks in (*[self._tasks] * self._threads, self._checks):
+                for tasks in queues:
                     tasks.put(None)
+                until = time.monotonic() + (0.0 if self._at_work() else END_S)
+                for strand in strands:
+                    strand.join(max(0.0, until - time.monotonic()))
+
+    def _abandon(self, error: BaseException) -> None:
+        """What runs is not left to itself: nobody would end it, or tell of it."""
+        self._told = None
+        if not isinstance(error, Exception):  # a cancellation does not wait
+            self._grace_s = 0.0
+        self._stop()
 
     # Looking
 
@@ -191,7 +218,7 @@ class Worker:
             self._checks.put(lambda: self._check(None if everything else asked))
 
     def _check(self, asked: set[str] | None) -> None:
-        """In the thread of checks: ask the ledger."""
+        """Beside the worker: ask the ledger."""
         try:
             if asked is None:
                 self._app._readiness.ensure()  # noqa: SLF001 - a part of the App
@@ -332,10 +359,10 @@ class Worker:
             self._take(self._events.get())
 
     @contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _listening(self, *, signals: bool) -> Iterator[None]:
         """In the main thread: a signal stops the worker; one that was ignored stays so."""
         previous: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():
+        if signals and threading.current_thread() is threading.main_thread():
             for name in _STOPS:
                 number = getattr(signal, name)
                 if signal.getsignal(number) not in {signal.SIG_IGN, None}:
@@ -354,6 +381,6 @@ class Worker:
         self._events.put(None)
 
 
-def _serve(tasks: SimpleQueue[Callable[[], None] | None]) -> None:
+def _serve(tasks: Queue[Callable[[], None] | None]) -> None:
     while (task := tasks.get()) is not None:
         task()
