@@ -21,18 +21,22 @@ _HOMES = {
     "Dates": "duly.schedules.dates",
     "Disposition": "duly._core.states",
     "Every": "duly.schedules.every",
+    "InboxReceipt": "duly._sync.receive",
+    "Incoming": "duly._sync.incoming",
     "Interval": "duly._core.timing",
     "Occurrence": "duly._core.occurrence",
     "OnCalendar": "duly.schedules.on_calendar",
     "OnceRun": "duly._sync.once",
     "Outcome": "duly._core.states",
     "RRule": "duly.schedules.rrule",
+    "Receipt": "duly._sync.receiving",
     "Result": "duly._sync.refusals",
     "Retry": "duly._core.policies",
     "Run": "duly._sync.run",
     "Start": "duly._core.start",
     "claim": "duly._sync.claim",
     "once": "duly._sync.once",
+    "receive": "duly._sync.receive",
     "send": "duly._sync.caller_send",
 }
 
@@ -48,8 +52,12 @@ if TYPE_CHECKING:
     from duly._sync.caller_send import send as send
     from duly._sync.claim import Claim as Claim
     from duly._sync.claim import claim as claim
+    from duly._sync.incoming import Incoming as Incoming
     from duly._sync.once import OnceRun as OnceRun
     from duly._sync.once import once as once
+    from duly._sync.receive import InboxReceipt as InboxReceipt
+    from duly._sync.receive import receive as receive
+    from duly._sync.receiving import Receipt as Receipt
     from duly._sync.refusals import Result as Result
     from duly._sync.run import Run as Run
     from duly.calendars import Calendar as Calendar

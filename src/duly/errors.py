@@ -10,57 +10,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
-    "AccessDenied",
-    "AlreadySettled",
-    "Busy",
-    "CommandFailed",
-    "CommandHeld",
-    "ConnectionLost",
-    "DatabaseNotFound",
-    "DatabaseReadOnly",
-    "DefinitionStale",
-    "DestinationInvalid",
-    "DuplicateJob",
-    "DulyError",
-    "Expired",
-    "Fenced",
-    "HandlerInvalid",
-    "HandlerTimeout",
-    "InvariantBroken",
-    "KeyInvalid",
-    "MessageInvalid",
-    "MessageSettled",
-    "MissingExtra",
-    "NoTransaction",
-    "NominalTimeInvalid",
-    "NotDue",
-    "NotInTransaction",
-    "OffSchedule",
-    "OperatorError",
-    "PartitionsInvalid",
-    "PayloadConflict",
-    "PayloadInvalid",
-    "PeriodChanged",
-    "PruneRefused",
-    "ResultInvalid",
-    "ScheduleInvalid",
-    "SchemaMissing",
-    "SchemaNewer",
-    "SchemaOutdated",
-    "ScriptInvalid",
-    "StartInvalid",
-    "StatementFailed",
-    "SwallowedError",
-    "TransactionEnded",
-    "TransientError",
-    "UnknownDestination",
-    "UnknownJob",
-    "UnknownMessage",
-    "UnsafeStorage",
-    "UnsupportedDatabase",
-    "UsageError",
+    "AccessDenied", "AlreadySettled", "Busy", "CommandFailed", "CommandHeld", "ConnectionLost",
+    "DatabaseNotFound", "DatabaseReadOnly", "DefinitionStale", "DestinationInvalid", "DuplicateJob",
+    "DulyError", "Expired", "Fenced", "HandlerInvalid", "HandlerTimeout", "IncomingInvalid",
+    "InvariantBroken", "KeyInvalid", "MessageInvalid", "MessageParked", "MessageSettled",
+    "MissingExtra", "NoTransaction", "NominalTimeInvalid", "NotDue", "NotInTransaction",
+    "OffSchedule", "OperatorError", "PartitionsInvalid", "PayloadConflict", "PayloadInvalid",
+    "PeriodChanged", "PruneRefused", "ResultInvalid", "ScheduleInvalid", "SchemaMissing",
+    "SchemaNewer", "SchemaOutdated", "ScriptInvalid", "SignatureInvalid", "StartInvalid",
+    "StatementFailed", "SwallowedError", "TransactionEnded", "TransientError", "UnknownDestination",
+    "UnknownJob", "UnknownMessage", "UnsafeStorage", "UnsupportedDatabase", "UsageError",
     "ZoneDataOutdated",
-]
+]  # fmt: skip
 
 
 class DulyError(Exception):
@@ -96,6 +57,18 @@ class KeyInvalid(UsageError):
     """A job name, partition, correction or key text is out of bounds or not canonical."""
 
     code = "key_invalid"
+
+
+class IncomingInvalid(UsageError):
+    """A received message has no usable id, or is not of the form that its reader reads."""
+
+    code = "incoming_invalid"
+
+
+class SignatureInvalid(IncomingInvalid):
+    """A webhook that its secret did not sign, or not lately: answer it with 401."""
+
+    code = "signature_invalid"
 
 
 class PayloadInvalid(UsageError):
@@ -279,6 +252,12 @@ class Expired(OperatorError):
     """The nominal time is at or below the job's horizon: its record may have been pruned."""
 
     code = "expired"
+
+
+class MessageParked(OperatorError):
+    """A received message is held for a person: not handled, and not to be acknowledged as done."""
+
+    code = "message_parked"
 
 
 class Fenced(OperatorError):

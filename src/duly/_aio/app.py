@@ -134,6 +134,7 @@ class App:
         return self._app.jobs
 
     job = _defines(SyncApp.job)
+    consumer = _defines(SyncApp.consumer)
     init = _awaits(SyncApp.init)
     register = _awaits(SyncApp.register)
     run = _awaits(SyncApp.run)
@@ -154,6 +155,14 @@ class App:
     retire = _awaits(SyncApp.retire)
     backfill = _awaits(SyncApp.backfill)
     prune = _awaits(SyncApp.prune)
+    receive = _awaits(SyncApp.receive)
+    inbox_summary = _awaits(SyncApp.inbox_summary)
+    inbox_messages = _awaits(SyncApp.inbox_messages)
+    inbox_message = _awaits(SyncApp.inbox_message)
+    parked = _awaits(SyncApp.parked)
+    release_parked = _awaits(SyncApp.release_parked)
+    discard_parked = _awaits(SyncApp.discard_parked)
+    prune_inbox = _awaits(SyncApp.prune_inbox)
     close = _awaits(SyncApp.close)
 
     async def __aenter__(self) -> App:

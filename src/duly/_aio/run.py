@@ -11,7 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from duly._aio.session import LentAsyncSession, awaited_face
-from duly._sync.run import Attempted
+from duly._sync.incoming import Received
+from duly._sync.run import Attempted, Borrower
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import CursorResult
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=AsyncSession)
 
 
-class Run(Attempted):
-    """One attempt at one occurrence, inside its transaction; see `duly.Run`."""
+class Lent(Borrower):
+    """The open transaction, as a coroutine works in it."""
 
     _face: AsyncConnection | None = None
 
@@ -61,3 +62,11 @@ class Run(Attempted):
     async def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return await self.connection.execute(text(sql), params)
+
+
+class Run(Attempted, Lent):
+    """One attempt at one occurrence, inside its transaction; see `duly.Run`."""
+
+
+class Incoming(Received, Lent):
+    """One message, inside the transaction in which it is handled; see `duly.Incoming`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy.util import greenlet_spawn
 
-from duly._aio.run import Run
+from duly._aio.run import Incoming, Run
 from duly._db.sessions.cancelling import CANCEL_S
 from duly._sync.manner import Manner
 from duly._sync.refusals import Result
@@ -242,4 +242,4 @@ class Turn:
         return stop_there
 
 
-AWAITED: Final = Manner(held, Run, is_async=True)
+AWAITED: Final = Manner(held, Run, Incoming, is_async=True)

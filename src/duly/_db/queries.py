@@ -28,9 +28,12 @@ def queries(dialect: Dialect, schema: str | None) -> Mapping[str, str]:
     An own file's query overrides the common one of that name.
     """
     named: dict[str, str] = {}
-    for stem in ("common", "catch_up", "status", "outbox", dialect.name):
-        text = files("duly._db").joinpath("sql", f"{stem}.sql").read_text("utf-8")
-        parts = _NAME.split(text)
+    shared = ("common", "catch_up", "status", "outbox", "inbox")
+    for stem in (*shared, dialect.name, f"inbox_{dialect.name}"):
+        file = files("duly._db").joinpath("sql", f"{stem}.sql")
+        if not file.is_file():
+            continue
+        parts = _NAME.split(file.read_text("utf-8"))
         named.update(zip(parts[1::2], parts[2::2], strict=True))
     return {name: _render(body, dialect, schema) for name, body in named.items()}
 

@@ -13,7 +13,7 @@ from duly.errors import SchemaMissing, SchemaNewer, SchemaOutdated
 if TYPE_CHECKING:
     from duly._db.sessions.base import Session
 
-HEAD = "0003"
+HEAD = "0004"
 VERSION_TABLE = "duly_schema_version"
 
 

@@ -70,7 +70,7 @@ class Place:
         """Wait for the turn, at most *seconds*; then go on, whether it came or not."""
         deadline = time.monotonic() + seconds
         self._stand()
-        if self._called.acquire(timeout=seconds) and not self._hurried:
+        if self._called.acquire(timeout=max(0.0, seconds)) and not self._hurried:
             self._turn = FileTurn(self._line)
             if not self._hurried:
                 self._turn.wait(max(0.0, deadline - time.monotonic()))

@@ -15,6 +15,7 @@ from duly._core.instants import as_utc
 from duly._core.job import define, find
 from duly._core.policies import CatchUp, Retry
 from duly._sync.claim import seconds
+from duly._sync.consuming import Consuming
 from duly._sync.defining import defined, naming
 from duly._sync.delivering import Delivering
 from duly._sync.refusals import Result
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class App(Delivering):
+class App(Delivering, Consuming):
     """The jobs of one process and the database that keeps them.
 
     Args:

@@ -25,6 +25,7 @@ from duly._sync.shell import Probe, Shell
 from duly._sync.work import Work
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from duly._core import ops
@@ -105,9 +106,9 @@ class Attempts:
         self._database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
         return ended(work, shell, report, due_at=nominal.due_at)
 
-    def shell(self, work: Work, *, wait_s: float) -> Shell:
+    def shell(self, work: Work, *, wait_s: float, kind: Callable[..., Shell] = Shell) -> Shell:
         """What performs the ops of one attempt at *work*."""
-        return Shell(
+        return kind(
             self._database,
             self._lending,
             work,

@@ -5,7 +5,7 @@ It wires; it decides nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duly._db.connect import Database
 from duly._sync.attempts import Attempts
@@ -17,6 +17,7 @@ from duly._sync.starting import Starting
 from duly._sync.ticking import Ticking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from sqlalchemy.engine import URL, Engine
@@ -46,7 +47,9 @@ class AppBase:
             )
         self.database = database
         self.jobs: dict[str, Job] = {}
+        self.consumers: dict[str, Callable[..., Any]] = {}
         self.name = name
+        self._manner = manner
         self._attempts = Attempts(
             self.database,
             evidence_after_s=seconds(evidence_after),

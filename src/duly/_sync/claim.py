@@ -31,6 +31,7 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
 WAIT_MAX = 604_800
@@ -202,7 +203,6 @@ def seconds(wait: object) -> float:
 
 
 def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
-    protocol = claim_protocol(request)
     params = {
         **key_params(request.occurrence),
         "fingerprint": request.fingerprint,
@@ -212,11 +212,26 @@ def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
         "host": host_name(),
         "pid": os.getpid(),
     }
+    return in_caller(
+        session, request, claim_protocol(request),
+        lambda op: _perform(session, op, request, params, wait_s),
+    )  # fmt: skip
+
+
+def in_caller(
+    session: Session, request: ops.Request, protocol: ops.Ops, perform: Callable[[ops.Op], Any]
+) -> ops.Report:
+    """Run *protocol* to its end in a caller's transaction.
+
+    Raises:
+        TransientError, ConnectionLost: The transaction may be damaged, or is gone.
+        NoTransaction: There is none that could carry a claim.
+    """
     try:
         session.require_transaction()
         op = next(protocol)
         while True:
-            op = protocol.send(_perform(session, op, request, params, wait_s))
+            op = protocol.send(perform(op))
     except StopIteration as done:
         report: ops.Report = done.value
         return report

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from duly._sync.incoming import Incoming
 from duly._sync.run import Run
 from duly._sync.signals import HeldSignals
 
@@ -41,12 +42,14 @@ class Manner:
     Attributes:
         held: Made for each attempt.
         run: The class of the handle that a handler gets.
+        incoming: The class of the handle that a consumer's handler gets.
         is_async: The database's driver is one of an event loop's.
     """
 
     held: Callable[[], Held]
     run: type[Any]
+    incoming: type[Any]
     is_async: bool
 
 
-SYNCHRONOUS: Final = Manner(HeldSignals, Run, is_async=False)
+SYNCHRONOUS: Final = Manner(HeldSignals, Run, Incoming, is_async=False)

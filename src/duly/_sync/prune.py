@@ -13,7 +13,7 @@ from duly._sync import outstanding, planning, registry
 from duly._sync.sweep import is_under_way
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
@@ -31,6 +31,20 @@ def drive(
     Raises:
         PruneRefused, Busy, DulyError: As the protocol; the batch under way is rolled back.
     """
+    return driven(database, protocol, lambda session, op: _perform(evidence, session, op), probe)
+
+
+def driven(
+    database: Database,
+    protocol: Generator[retention.PruneOp, Any, list[retention.PrunedJob]],
+    perform: Callable[[Session, retention.PruneOp], Any],
+    probe: Any = None,
+) -> list[retention.PrunedJob]:
+    """The same by any performer of the ops.
+
+    Raises:
+        PruneRefused, Busy, DulyError: As `drive`.
+    """
     with database.session() as session:
         try:
             op = next(protocol)
@@ -38,7 +52,7 @@ def drive(
                 try:
                     if probe is not None:
                         probe("before", op, session)
-                    reply = _perform(evidence, session, op)
+                    reply = perform(session, op)
                     if probe is not None:
                         probe("after", op, session)
                 except Exception as error:
@@ -52,6 +66,13 @@ def drive(
             return result
         finally:
             protocol.close()
+
+
+def touch_guard(session: Session) -> None:
+    """Wait for every attempt that looked at the guard, and let none look before the commit."""
+    if session.change("touch_guard", session.bounds(10.0)) != 1:
+        # MariaDB counts a row whose value did not change as 0; the lock is held.
+        session.lock_guard(10.0)
 
 
 def _perform(evidence: Evidence, session: Session, op: retention.PruneOp) -> Any:
@@ -70,10 +91,7 @@ def _perform(evidence: Evidence, session: Session, op: retention.PruneOp) -> Any
         case retention.OldestHeld():
             return _oldest_held(evidence, session, op)
         case retention.TouchGuard():
-            if session.change("touch_guard", session.bounds(10.0)) != 1:
-                # MariaDB counts a row whose value did not change as 0; the lock is held.
-                session.lock_guard(10.0)
-            return None
+            return touch_guard(session)
         case retention.RaiseHorizon():
             return session.change("raise_horizon", {"job": op.job, "horizon_us": op.horizon_us})
         case retention.DeleteBatch():

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="OrmSession")
 
 
-class Attempted(Sender):
+class Borrower:
+    """Whoever works in an open transaction of duly's."""
+
+    _lender: Lender
+
+    def _lent(self) -> Lender:
+        return self._lender
+
+
+class Attempted(Sender, Borrower):
     """One attempt at one occurrence: what is the same whoever holds the connection.
 
     Attributes:
@@ -115,12 +124,9 @@ class Attempted(Sender):
         """The occurrences that this run settles, oldest first; with `reconcile`, many."""
         return self._covers
 
-    def _lent(self) -> Lender:
-        return self._lender
 
-
-class Run(Attempted):
-    """One attempt at one occurrence, inside its transaction."""
+class Lent(Borrower):
+    """The open transaction, as a plain function works in it."""
 
     @property
     def connection(self) -> Connection:
@@ -159,6 +165,10 @@ class Run(Attempted):
     def execute(self, sql: str, params: Any = None) -> CursorResult[Any]:
         """Run SQL text with named binds (`:units`) in the transaction; SQLAlchemy's result."""
         return self.connection.execute(_text(sql), params)
+
+
+class Run(Attempted, Lent):
+    """One attempt at one occurrence, inside its transaction."""
 
 
 @lru_cache(maxsize=500)

@@ -243,7 +243,7 @@ class Shell:
             case ops.Backoff():
                 return self._back_off(op)
             case ops.Unclaim():
-                return self.session.unclaim(self._account.claim(self.session))
+                raise AssertionError(f"an attempt does not ask for {op}")
 
     @property
     def session(self) -> Session:

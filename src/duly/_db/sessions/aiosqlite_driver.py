@@ -66,6 +66,7 @@ class AiosqliteSession(SqliteSession):
     restore = _there(SqliteSession.restore)
     require_transaction = _there(SqliteSession.require_transaction)
     claim_in_caller = _there(SqliteSession.claim_in_caller)
+    claim_row_in_caller = _there(SqliteSession.claim_row_in_caller)
     _arm_there = _there(SqliteSession.arm)
     _disarm_there = _there(SqliteSession.disarm)
 

@@ -126,6 +126,10 @@ class Session(ABC):
     def claim(self, params: Params, wait: float) -> Claimed:
         """Insert the occurrence's row, waiting at most about *wait* seconds for a rival."""
 
+    @abstractmethod
+    def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        """Insert or take the row of a key of another kind, by the queries that *names* names."""
+
     def lock_guard(self, wait: float) -> None:
         """Take the guard row in shared mode (PROTOCOL 15)."""
         rows = self.run("lock_guard", self.bounds(wait))
@@ -313,6 +317,10 @@ class Session(ABC):
     @abstractmethod
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
         """Insert occurrence and attempt in the caller's transaction."""
+
+    def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        """As `claim_row`, in the caller's transaction."""
+        return self.claim_row(names, params, wait)
 
     def unclaim(self, params: Params) -> None:
         """Delete what `claim_in_caller` inserted, and nothing else."""

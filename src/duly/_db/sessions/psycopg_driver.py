@@ -29,11 +29,12 @@ from duly._db.sessions.base import (
 from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
 
 _OPEN = TransactionStatus.INTRANS
+_HANDLER_WAIT = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
 ENDS = ("commit", "rollback", "close")
 
 
@@ -45,7 +46,7 @@ class PsycopgSession(Session):
 
     def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
-        self._claimed: Params | None = None
+        self._claimed: tuple[str, Params] | None = None
         self._was_autocommit = False
         self._wait_before: str | None = None
 
@@ -89,10 +90,15 @@ class PsycopgSession(Session):
         self.raw.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def claim(self, params: Params, wait: float) -> Claimed:
-        handler_wait = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
-        rows = self.run("claim", {**params, **self.bounds(wait), **handler_wait})
-        self._claimed = params
+        rows = self.run("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT})
+        self._claimed = ("confirm", params)
         return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
+
+    def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        rows = self.run(names["claim"], {**params, **self.bounds(wait), **_HANDLER_WAIT})
+        self._claimed = (names["confirm"], params)
+        clock_us = rows[0][0] if rows else None
+        return Claimed(clock_us is not None, int(clock_us or 0))
 
     def arm(self) -> None:
         refuse_ends(self.raw, ENDS)
@@ -131,7 +137,7 @@ class PsycopgSession(Session):
 
     def _is_ours(self) -> bool:
         try:
-            return self._claimed is not None and bool(self.run("confirm", self._claimed))
+            return self._claimed is not None and bool(self.run(*self._claimed))
         except psycopg.Error:
             return True  # the connection went away just now; nothing of ours was committed
 
@@ -187,8 +193,14 @@ class PsycopgSession(Session):
             )
 
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
+        return self._claim_and_restore("claim_in_caller", params, wait)
+
+    def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        return self._claim_and_restore(names["claim_in_caller"], params, wait)
+
+    def _claim_and_restore(self, query: str, params: Params, wait: float) -> Claimed:
         restore = self._wait_before
-        rows = self.run("claim_in_caller", {**params, **self.bounds(wait), "restore": restore})
+        rows = self.run(query, {**params, **self.bounds(wait), "restore": restore})
         self._wait_before = None
         clock_us = rows[0][0]
         return Claimed(clock_us is not None, int(clock_us or 0))

@@ -24,7 +24,7 @@ from duly._db.sessions.base import (
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from duly._core.occurrence import Occurrence
 
@@ -79,6 +79,14 @@ class PyMysqlSession(Session):
         clock_us, sql_mode = rows[0]
         self._require_strict(str(sql_mode))
         return Claimed(True, int(clock_us))
+
+    def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        cursor = self._execute(self.queries[names["claim"]], {**params, **self.bounds(wait)})
+        if cursor.description is None:
+            return Claimed(cursor.rowcount == 1, 0)
+        clock_us, sql_mode = cursor.fetchall()[0]
+        self._require_strict(str(sql_mode))
+        return Claimed(clock_us is not None, int(clock_us or 0))
 
     def _require_strict(self, sql_mode: str) -> None:
         if "STRICT_TRANS_TABLES" in sql_mode or "STRICT_ALL_TABLES" in sql_mode:

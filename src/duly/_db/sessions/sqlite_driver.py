@@ -24,7 +24,7 @@ from duly._db.write_queue import Place
 from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # SQLITE_TRANSACTION, SQLITE_ATTACH: a second file does not always commit with the first.
 # SAVEPOINT has a code of its own and passes.
@@ -120,6 +120,10 @@ class SqliteSession(Session):
     def claim(self, params: Params, wait: float) -> Claimed:
         inserted = self.change("claim", params) == 1
         return Claimed(inserted, host_clock_us())
+
+    def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        rows = self.run(names["claim"], params)
+        return Claimed(bool(rows) and rows[0][0] is not None, host_clock_us())
 
     def take_slot(self, job: str, slots: int) -> bool:
         return True  # a write transaction is the only one
@@ -265,3 +269,7 @@ class SqliteSession(Session):
         self._bound_caller(wait)
         inserted = self.change("claim_attempt", params) == 1 and self.change("claim", params) == 1
         return Claimed(inserted, host_clock_us())
+
+    def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
+        self._bound_caller(wait)
+        return self.claim_row(names, params, wait)

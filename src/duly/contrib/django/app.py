@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _made: weakref.WeakSet[App] = weakref.WeakSet()
 _PARTS = frozenset(
-    {"database", "_attempts", "_registry", "_starting", "_ticking", "_readiness"},
+    {"database", "_attempts", "_registry", "_starting", "_ticking", "_readiness", "_manner"},
 )
 
 
@@ -50,6 +50,7 @@ class App(BaseApp):
         name: str = "",
     ) -> None:
         self.jobs = {}
+        self.consumers = {}
         self._making = threading.RLock()
         self._given = Options(using, schema, allow_untested, evidence_after, started_by, name)
 
@@ -82,7 +83,7 @@ class App(BaseApp):
 
     def _make(self, given: Options) -> None:
         database = DjangoDatabase(given.using, schema=given.schema, untested=given.allow_untested)
-        jobs = self.jobs
+        jobs, consumers = self.jobs, self.consumers
         super().__init__(
             database,
             evidence_after=given.evidence_after,
@@ -90,6 +91,7 @@ class App(BaseApp):
             name=given.name,
         )
         self.jobs.update(jobs)
+        self.consumers.update(consumers)
         _made.add(self)
 
 
