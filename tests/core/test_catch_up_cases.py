@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from duly import zones
 from duly._core.catch_up import Plan, plan
 from duly._core.expected import Expected, Pause, Span
-from duly._core.holes import SettledRun, holes, usual_step
+from duly._core.holes import holes
 from duly._core.instants import from_us, to_us
 from duly._core.policies import CATCH_UP, Policies
 from duly._core.revision import Definition, Revision, decide
@@ -168,12 +169,11 @@ def test_restart_with_the_last_slot_settled_runs_nothing_s10_s77(kind: str) -> N
     """S10, S77: what was done is in the ledger, so a new process, or a deploy, owes nothing."""
     schedule = Cron("0 3 1 * *", "UTC")
     expected = since(schedule, "2026-01-01T00:00Z")
-    settled = [utc(f"2026-0{month}-01T03:00Z") for month in (1, 2, 3)]
-    runs = [SettledRun(each, each) for each in settled]
+    settled = [to_us(utc(f"2026-0{month}-01T03:00Z")) for month in (1, 2, 3)]
+    runs = [range(each, each + 1) for each in settled]
+    until = utc("2026-03-20T00:00Z")
 
-    found = [*holes(expected.due_until(utc("2026-03-20T00:00Z")), runs, DAY)]
-
-    assert found == []
+    assert [*holes(expected.stretches(utc("2026-01-01T00:00Z"), until), runs)] == []
     assert run(since(schedule, done("2026-03-01T03:00Z")), "2026-03-20T00:00Z", kind) == []
 
 
@@ -296,18 +296,19 @@ def test_edit_to_a_later_time_of_day_does_not_repeat_the_day_s52() -> None:
 
 def test_slot_settled_in_the_future_hides_none_that_falls_due_s74() -> None:
     """S74: what a wrong clock settled eight hours ahead is one slot, not a watermark."""
+    start = utc("2026-03-02T00:00Z")
     expected = since(Cron("0 * * * *", "UTC"), "2026-03-02T00:00Z")
     now = utc("2026-03-02T02:30Z")
     ahead = utc("2026-03-02T10:00Z")
-    runs = [
-        SettledRun(utc("2026-03-02T00:00Z"), utc("2026-03-02T01:00Z")),
-        SettledRun(ahead, ahead),
-    ]
-    step = usual_step(expected.due_between(utc("2026-03-02T00:00Z"), END))
+    first_us, ahead_us, hour_us = to_us(start), to_us(ahead), 3_600_000_000
+    runs = [range(first_us, first_us + hour_us + 1, hour_us), range(ahead_us, ahead_us + 1)]
 
-    assert [*holes(expected.due_until(now), runs, step)] == [utc("2026-03-02T02:00Z")]
-    later = [*holes(expected.due_until(ahead), runs, step)]
-    assert [each.hour for each in later] == [2, 3, 4, 5, 6, 7, 8, 9]
+    def missing(until: datetime) -> list[int]:
+        found = holes(expected.stretches(start, until + MINUTE), runs)
+        return [from_us(us).hour for us in chain.from_iterable(found)]
+
+    assert missing(now) == [2]
+    assert missing(ahead) == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @EVERY_POLICY

@@ -7,11 +7,14 @@ is settled: that is another set.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import dropwhile
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from duly._core.instants import from_us, to_us
+from duly._core.schedules import stretches
 from duly._core.schedules.period import PeriodSchedule
 from duly._core.schedules.revised import Part, RevisedSchedule
 from duly._core.timing import due_time, newest_due
@@ -86,18 +89,26 @@ class Expected:
 
     def due_between(self, since: datetime, until: datetime) -> Iterator[datetime]:
         """The nominal times whose due time is in [*since*, *until*), strictly increasing, lazy."""
+        return map(from_us, chain.from_iterable(self.stretches(since, until)))
+
+    def stretches(self, since: datetime, until: datetime) -> Iterator[Sequence[int]]:
+        """As `due_between`, in microseconds, in pieces that are not empty.
+
+        A piece is a range where the schedule knows one step: a million times cost no more than one.
+        """
         for part in self._parts:
             start, end = max(part.span.start, since), min(part.span.end, until)
             for piece in self._unpaused(start, end):
-                yield from self._above_horizon(part.due_between(*piece))
+                yield from self._above_horizon(part.stretches(*piece))
 
     def next_due(self, after: datetime) -> datetime | None:
         """The first due time strictly later than *after*; None if there is none."""
         for part in self._parts:
             start = max(part.span.start, _later(after))
             for piece in self._unpaused(start, part.span.end):
-                for nominal_time in self._above_horizon(part.due_between(*piece)):
-                    return max(due_time(part.span.schedule, nominal_time), part.span.start)
+                for stretch in self._above_horizon(part.stretches(*piece)):
+                    due_at = due_time(part.span.schedule, from_us(stretch[0]))
+                    return max(due_at, part.span.start)
         return None
 
     def span_of(self, nominal_time: datetime) -> Span | None:
@@ -120,11 +131,8 @@ class Expected:
         first, *later = self._parts
         return RevisedSchedule([first.named(CALENDAR_START), *(part.named() for part in later)])
 
-    def _above_horizon(self, nominal_times: Iterator[datetime]) -> Iterator[datetime]:
-        horizon = self._horizon
-        if horizon is None:
-            return nominal_times
-        return dropwhile(lambda nominal_time: nominal_time <= horizon, nominal_times)
+    def _above_horizon(self, found: Iterator[Sequence[int]]) -> Iterator[Sequence[int]]:
+        return found if self._horizon is None else _from(to_us(self._horizon) + 1, found)
 
     def _unpaused(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The parts of a span that no pause takes."""
@@ -155,15 +163,19 @@ class _Part:
     floor: datetime | None = None
     owed: tuple[datetime, ...] = ()
 
-    def due_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+    def stretches(self, start: datetime, end: datetime) -> Iterator[Sequence[int]]:
         """The nominal times whose due time is in [*start*, *end*), a part of the span."""
-        if start == self.span.start:
-            yield from self.owed
-        if self.span.schedule is None:
+        if start == self.span.start and self.owed:
+            yield [to_us(nominal_time) for nominal_time in self.owed]
+        schedule = self.span.schedule
+        if schedule is None:
             return
-        found = _due_between(self.span.schedule, start, end)
-        floor = self.floor
-        yield from found if floor is None else dropwhile(lambda at: at < floor, found)
+        found: Iterator[Sequence[int]]
+        if isinstance(schedule, PeriodSchedule):
+            found = ([to_us(at)] for at in _due_between(schedule, start, end))
+        else:
+            found = stretches(schedule, start, end)
+        yield from found if self.floor is None else _from(to_us(self.floor), found)
 
     def due_time(self, nominal_time: datetime) -> datetime | None:
         """When a nominal time is due; None if this span does not expect it."""
@@ -235,11 +247,8 @@ def _owed(old: Schedule | None, span: Span, floor: datetime | None) -> Iterator[
         found = new.next(found)
 
 
-def _due_between(schedule: Schedule, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The nominal times whose due time is in [*start*, *end*)."""
-    if not isinstance(schedule, PeriodSchedule):
-        yield from schedule.between(start, end)
-        return
+def _due_between(schedule: PeriodSchedule, start: datetime, end: datetime) -> Iterator[datetime]:
+    """The periods whose due time is in [*start*, *end*)."""
     # A second start in one period is none (PeriodSchedule), wherever the span begins.
     newest = newest_due(schedule, _earlier(start))
     for due in schedule.schedule.between(start, end):
@@ -247,6 +256,14 @@ def _due_between(schedule: Schedule, start: datetime, end: datetime) -> Iterator
         if nominal_time is not None and (newest is None or nominal_time > newest):
             yield nominal_time
             newest = nominal_time
+
+
+def _from(least_us: int, found: Iterator[Sequence[int]]) -> Iterator[Sequence[int]]:
+    """Of increasing times, those from the least on."""
+    for stretch in found:
+        kept = stretch[bisect_left(stretch, least_us) :]
+        if kept:
+            yield kept
 
 
 def _later(instant: datetime) -> datetime:

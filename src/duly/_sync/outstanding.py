@@ -43,14 +43,14 @@ def missing(
     start = planning.start_of(known) if since is None else max(since, planning.floor_of(known))
     if start > now:
         return {}
-    first = next(known.expected.due_between(start, now + MICROSECOND), None)
+    first = next(known.expected.stretches(start, now + MICROSECOND), None)
     if first is None:
         return {}
-    bounds = {"job": known.job, "since_us": to_us(first), "until_us": US_MAX + 1}
+    bounds = {"job": known.job, "since_us": first[0], "until_us": US_MAX + 1}
     if names is None and not session.run("planned_sets", bounds):
         alone = planning.missing(session, known, now=now, since=since)
         return {"": alone} if alone.nominal_us else {}
-    due = [to_us(at) for at in known.expected.due_between(start, now + MICROSECOND)]
+    due = partitioning.due_times(known, start, now)
     planned = partitioning.planned_sets(session, known.job, due)
     whole = partitioning.settled_whole(session, known.job, due)
     found, _ = partitioning.missing_parts(session, known.job, due)

@@ -8,11 +8,12 @@ demanded of the past.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from duly._core.instants import US_MAX, to_us
+from duly._core.instants import US_MAX
 from duly._core.occurrence import check_partition
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
@@ -49,7 +50,7 @@ def missing(
     """
     if job.partitions is None and not has_sets(session, known, now):
         return {"": planning.missing(session, known, now=now)}
-    due = [to_us(at) for at in known.expected.due_between(start_of(known), now + MICROSECOND)]
+    due = due_times(known, start_of(known), now)
     if not due:
         return {}
     planned = planned_sets(session, known.job, due)
@@ -59,7 +60,7 @@ def missing(
     if job.partitions is not None and len(unplanned) > SETS_MAX:
         # What this tick leaves is not looked at, so it stays missing.
         unplanned = unplanned[:SETS_MAX]
-        due = [us for us in due if us <= unplanned[-1]]
+        due = due[: bisect_right(due, unplanned[-1])]
     if job.partitions is not None and unplanned:
         names = partitions_of(database, job)
         for us in unplanned:
@@ -76,11 +77,19 @@ def missing(
 
 def has_sets(session: Session, known: Known, now: datetime) -> bool:
     """Whether the partitions of any occurrence that is looked at are fixed."""
-    first = next(known.expected.due_between(start_of(known), now + MICROSECOND), None)
-    if first is None:
+    due = next(known.expected.stretches(start_of(known), now + MICROSECOND), None)
+    if due is None:
         return False
-    bounds = {"job": known.job, "since_us": to_us(first), "until_us": US_MAX + 1}
+    bounds = {"job": known.job, "since_us": due[0], "until_us": US_MAX + 1}
     return bool(session.run("planned_sets", bounds))
+
+
+def due_times(known: Known, since: datetime, now: datetime) -> array[int]:
+    """The nominal times of all that fell due from *since* to *now*."""
+    due = array("q")
+    for stretch in known.expected.stretches(since, now + MICROSECOND):
+        due.extend(stretch)
+    return due
 
 
 def planned_sets(session: Session, job: str, due: Sequence[int]) -> set[int]:

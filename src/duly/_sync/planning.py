@@ -9,13 +9,13 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from duly._core import catch_up
 from duly._core.catch_up import Failures, Plan
-from duly._core.holes import SettledRun, holes, usual_step
-from duly._core.instants import from_us, to_us
+from duly._core.holes import holes, usual_step
+from duly._core.instants import from_us
 from duly._core.occurrence import Occurrence
 
 if TYPE_CHECKING:
@@ -81,13 +81,15 @@ def missing(
     until = now + MICROSECOND
     expected = known.expected
     newest = None if start > now else _newest(expected, start, until)
-    some = list(islice(expected.due_between(start, until), LOOKED_AT))
+    some = list(islice(chain.from_iterable(expected.stretches(start, until)), LOOKED_AT))
     if newest is None or not some:
         return Missing(array("q"), 0, None)
-    step = usual_step(some)
-    settled = settled_runs(session, known.job, partition, since_us=to_us(some[0]), step=step)
-    found = array("q", map(to_us, holes(expected.due_between(start, until), settled, step)))
-    return Missing(found, len(some), to_us(newest))
+    series = {"job": known.job, "partition_key": partition}
+    settled = settled_runs(session, series, since_us=some[0], step_us=usual_step(some))
+    found = array("q")
+    for piece in holes(expected.stretches(start, until), settled):
+        found.extend(piece)
+    return Missing(found, len(some), newest)
 
 
 def plan(
@@ -135,17 +137,20 @@ def failures(
 
 
 def settled_runs(
-    session: Session, job: str, partition: str, *, since_us: int, step: timedelta
-) -> Iterator[SettledRun]:
-    """What is settled from a nominal time on, as runs of one step; in bounded memory."""
-    series = {"job": job, "partition_key": partition}
+    session: Session, series: dict[str, str], *, since_us: int, step_us: int
+) -> Iterator[range]:
+    """What is settled from a nominal time on, as runs of one step; in bounded memory.
+
+    Args:
+        series: The job and the partition.
+    """
     oldest = session.run("oldest_settled", {**series, "since_us": since_us})[0][0]
     run_start = None if oldest is None else int(oldest)
     while run_start is not None:
-        page = {"since_us": run_start, "step_us": step // MICROSECOND, "limit": PAGE}
+        page = {"since_us": run_start, "step_us": step_us, "limit": PAGE}
         for end, following in session.run("settled_runs", {**series, **page}):
             if run_start is not None:
-                yield SettledRun(from_us(run_start), from_us(int(end)))
+                yield range(run_start, int(end) + 1, step_us)
             run_start = None if following is None else int(following)
 
 
@@ -176,11 +181,11 @@ def earliest_due(known: Known, nominal_time: datetime) -> datetime:
     return start if nominal_time - start < margin else nominal_time - margin
 
 
-def _newest(expected: Expected, start: datetime, until: datetime) -> datetime | None:
+def _newest(expected: Expected, start: datetime, until: datetime) -> int | None:
     """The last expected time of a span of due times, looked for from its end."""
-    for back in BACK:
+    for back in (*BACK, until - start):
         since = max(start, until - back)
-        found = max(expected.due_between(since, until), default=None)
+        found = max((each[-1] for each in expected.stretches(since, until)), default=None)
         if found is not None or since == start:
             return found
-    return max(expected.due_between(start, until), default=None)
+    return None

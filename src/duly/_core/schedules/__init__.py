@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from duly._core.instants import to_us
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "stretches"]
 
 
 @runtime_checkable
@@ -47,3 +49,25 @@ class Schedule(Protocol):
             NominalTimeInvalid: *at* is naive.
         """
         ...
+
+
+@runtime_checkable
+class Stretched(Protocol):
+    """A schedule that tells many nominal times at once."""
+
+    def stretches(self, start: datetime, end: datetime) -> Iterator[Sequence[int]]:
+        """As `Schedule.between`, in microseconds, in pieces that are not empty."""
+        ...
+
+
+def stretches(schedule: Schedule, start: datetime, end: datetime) -> Iterator[Sequence[int]]:
+    """The nominal times in [*start*, *end*) in microseconds, in pieces that are not empty.
+
+    A piece is a range where the schedule knows one step: a million times cost no more than one.
+
+    Raises:
+        NominalTimeInvalid: A bound is naive, or *start* is after *end*.
+    """
+    if isinstance(schedule, Stretched):
+        return schedule.stretches(start, end)
+    return ((to_us(at),) for at in schedule.between(start, end))

@@ -64,6 +64,17 @@ class Every:
         start, end = as_span(start, end)
         return self._between(self._at_or_after(to_us(start)), end)
 
+    def stretches(self, start: datetime, end: datetime) -> Iterator[range]:
+        """As `between`, in microseconds: all of them are one range.
+
+        Raises:
+            NominalTimeInvalid: A bound is naive, or *start* is after *end*.
+        """
+        start, end = as_span(start, end)
+        found = range(self._at_or_after(to_us(start)), to_us(end), self._step_us)
+        if found:
+            yield found
+
     def next(self, after: datetime) -> datetime | None:
         """The first nominal time strictly later than *after*; None past the year 9999.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from duly._core.instants import as_span, as_utc
+from duly._core.instants import as_span, as_utc, to_us
 from duly._core.wall_time import FOLDS, GAPS, Fold, Gap, instants, offset_bounds
 from duly._core.wording import shown
 from duly.errors import ScheduleInvalid
@@ -26,6 +26,7 @@ __all__ = ["REACH", "WallDays", "WallSchedule"]
 
 DAY: Final = timedelta(days=1)
 MICROSECOND: Final = timedelta(microseconds=1)
+AT_ONCE: Final = (timedelta(0),)
 
 # No zone ever moved its clocks by more than a day, so a wall time's instant never lies further
 # than this from its own day on the zone's calendar.
@@ -74,6 +75,7 @@ class WallSchedule:
         self.gap: Gap = gap
         self.fold: Fold = fold
         self._days = days
+        self._even: tuple[Sequence[timedelta], int | None] = ((), None)
 
     @property
     def days(self) -> WallDays:
@@ -159,8 +161,29 @@ class WallSchedule:
                     return
                 yield wall
 
+    def stretches(self, start: datetime, end: datetime) -> Iterator[Sequence[int]]:
+        """As `between`, in microseconds and by the day: a range where one step tells them all.
+
+        Raises:
+            NominalTimeInvalid: A bound is naive, or *start* is after *end*.
+        """
+        for base, times, first, stop in self._pieces(*as_span(start, end)):
+            if first < stop:
+                yield self._stretch(to_us(base), times, first, stop)
+
     def _from(self, start: datetime, end: datetime | None) -> Iterator[datetime]:
         """The nominal times from *start* on and before *end*, strictly increasing."""
+        for base, times, first, stop in self._pieces(start, end):
+            if first == 0 and stop == len(times):
+                yield from map(base.__add__, times)
+                continue
+            for position in range(first, stop):
+                yield base + times[position]
+
+    def _pieces(
+        self, start: datetime, end: datetime | None
+    ) -> Iterator[tuple[datetime, Sequence[timedelta], int, int]]:
+        """The nominal times, as an instant with times since it, of which first to stop count."""
         today = self._midnight(start)
         low, high = self._bounds_around(today)
         if low == high:
@@ -176,18 +199,30 @@ class WallSchedule:
             if end is not None and day - end >= high:
                 break
             if held:
-                yield from _settled(held, day, -high)
+                yield from _alone(_settled(held, day, -high))
             if held or low != high:
-                yield from self._of_switch_day(day, times, (low, high), (start, end), held)
+                switched = self._of_switch_day(day, times, (low, high), (start, end), held)
+                yield from _alone(switched)
                 continue
             base = day - low
-            if base >= start and (end is None or end - base >= DAY):
-                yield from map(base.__add__, times)
-                continue
-            stop = len(times) if end is None else bisect_left(times, end - base)
-            for position in range(bisect_left(times, start - base), stop):
-                yield base + times[position]
-        yield from _settled(held, start, timedelta.max)
+            begin = 0 if base >= start else bisect_left(times, start - base)
+            stop = len(times)
+            if end is not None and end - base < DAY:
+                stop = bisect_left(times, end - base)
+            yield base, times, begin, stop
+        yield from _alone(_settled(held, start, timedelta.max))
+
+    def _stretch(
+        self, base_us: int, times: Sequence[timedelta], first: int, stop: int
+    ) -> Sequence[int]:
+        """Times since an instant, as microseconds."""
+        if times is not self._even[0]:  # the days of most kinds share their times
+            self._even = times, _even_step(times)
+        step = self._even[1]
+        if step is None:
+            return [base_us + times[position] // MICROSECOND for position in range(first, stop)]
+        first_us = base_us + times[first] // MICROSECOND
+        return range(first_us, first_us + (stop - first) * step, step)
 
     def _of_switch_day(
         self,
@@ -281,6 +316,23 @@ def _settled(held: list[datetime], day: datetime, before: timedelta) -> Iterator
         while held and held[0] == found:
             heappop(held)
         yield found
+
+
+def _alone(
+    found: Iterator[datetime],
+) -> Iterator[tuple[datetime, Sequence[timedelta], int, int]]:
+    """Each instant as a piece of its own."""
+    for instant in found:
+        yield instant, AT_ONCE, 0, 1
+
+
+def _even_step(times: Sequence[timedelta]) -> int | None:
+    """The one distance of each time to the next, in microseconds; None if they differ."""
+    if len(times) < 2:
+        return DAY // MICROSECOND
+    step = times[1] - times[0]
+    is_even = all(later - one == step for one, later in pairwise(times))
+    return step // MICROSECOND if is_even else None
 
 
 def _check_policy(name: str, given: Any, allowed: tuple[str, ...]) -> None:
