@@ -51,7 +51,7 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def run(blocks: Sequence[Block], folder: Path) -> list[str]:
+def run(blocks: Sequence[Block], folder: Path, *, seconds: float = SECONDS) -> list[str]:
     """Run *blocks* in one shell; returns what each printed, stdout and stderr together.
 
     A block that is to be written to a file is written; other Python is executed.
@@ -76,7 +76,7 @@ def run(blocks: Sequence[Block], folder: Path) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
     assert finished.returncode == 0, finished.stdout
