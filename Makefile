@@ -15,10 +15,10 @@ WORKERS ?= 4
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test torture bench lint format types contracts check lock clean
+.PHONY: help demo test torture bench bench-peers lint format types contracts check lock clean
 
 help: ## Say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
 
 demo: $(VENV)/.stamp-duly ## Show the whole promise in seconds
 	@$(BIN)/duly demo
@@ -31,6 +31,10 @@ torture: $(VENV)/.stamp-dev servers ## Run the whole matrix, also what is too lo
 
 bench: $(VENV)/.stamp-dev servers ## Measure duly beside the same work by hand; writes bench/RESULTS.md
 	$(BIN)/python bench/speed.py $(BENCH_ARGS)
+
+# Each peer gets an environment of its own under .bench/.
+bench-peers: $(VENV)/.stamp-dev servers ## Measure what peers cost and hold for the same work; writes bench/PEERS.md
+	$(BIN)/python bench/peers.py $(BENCH_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/ruff check .
@@ -60,7 +64,7 @@ lock: $(VENV)/.stamp-dev ## Pin the newest versions of everything the developmen
 		--group dev --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove the virtual environment and every cache
-	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) .bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 
 # ----------------------------------------------------------------------------------------- set-up
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +38,7 @@ class Size(NamedTuple):
     kills: int
 
 
-FULL = Size(3, 1.0, 8, 100, 500, 20)
+FULL = Size(3, 1.0, 8, 100, 200, 15)
 SMALL = Size(1, 0.1, 2, 20, 20, 2)
 
 
@@ -48,10 +49,12 @@ def measured(contender: str, places: dict[str, Place], size: Size) -> dict[str, 
     for place in places.values():
         _in_a_process(_prepare, contender, place)
     for phase, measure in phases.items():
+        began = time.monotonic()
         try:
             found[phase] = measure(contender, places[phase], size)
         except Exception as error:
             found.setdefault("failed", {})[phase] = f"{type(error).__name__}: {error}"
+        print(f"  {phase} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return found
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,10 +72,16 @@ PEERS = {
     "pgqueuer": Peer(
         "pgqueuer_job",
         ("pgqueuer==1.6.0",),
-        "dedupe key = key; 100 enqueued, then drained by a worker in the process; a job without a"
+        "dedupe key = key; 100 enqueued, then awaited from a worker in the process; a job without a"
         " heartbeat for 1 s is taken again",
     ),
-    "oban": Peer("", ("oban",), "", (3, 12)),
+    "oban": Peer(
+        "oban_job",
+        ("oban==0.7.0",),
+        "no key (its open version has no unique jobs); 100 enqueued, then awaited from a queue in"
+        " the process; an executing job is rescued after 0.5 s",
+        (3, 12),
+    ),
     "apscheduler": Peer(
         "apscheduler_job",
         ("apscheduler==3.11.3", "sqlalchemy"),
@@ -84,7 +90,7 @@ PEERS = {
     ),
     "powertools": Peer(
         "powertools_idempotency",
-        ("aws-lambda-powertools==3.37.0", "redis"),
+        ("aws-lambda-powertools==3.37.0", "redis", "boto3"),
         "idempotent function, records in Redis (synced at each write); a record in progress is void"
         " after 200 ms",
     ),
@@ -104,20 +110,31 @@ def installed(name: str, peer: Peer, folder: Path) -> Path:
     Raises:
         UnavailableError: It cannot be installed here.
     """
-    if sys.version_info < peer.python:
-        least = ".".join(map(str, peer.python))
-        raise UnavailableError(f"its releases need Python {least}, this one is older")
+    base = _python(peer.python)
     python = folder / name.replace(" ", "-") / "bin" / "python"
     stamp = python.parents[1] / "installed.json"
     wants = [*peer.wants, DRIVER]
     if not stamp.exists() or json.loads(stamp.read_text("utf-8")) != wants:
-        venv.create(python.parents[1], clear=True, with_pip=True)
+        command = [base, "-m", "venv", "--clear", str(python.parents[1])]
+        subprocess.run(command, check=True)
         command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run([*command, *wants], capture_output=True, text=True, check=False)
         if done.returncode:
             raise UnavailableError(f"pip cannot install it: {done.stderr.strip().splitlines()[-1]}")
         stamp.write_text(json.dumps(wants), encoding="utf-8")
     return python
+
+
+def _python(least: tuple[int, int]) -> str:
+    """A Python that is new enough: this one, or one that the PATH has."""
+    if sys.version_info >= least:
+        return sys.executable
+    for minor in range(14, least[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        works = [str(found), "-c", "import ensurepip, sqlite3, ssl"]
+        if found and subprocess.run(works, capture_output=True, check=False).returncode == 0:
+            return found
+    raise UnavailableError(f"its releases need Python {least[0]}.{least[1]}, and none is here")
 
 
 def measured(python: Path, peer: Peer, server: Any, env: dict[str, str], small: bool) -> Any:

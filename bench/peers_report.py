@@ -32,7 +32,8 @@ def written(
     head += ["kills between commit and acknowledgement"]
     lines += table(head, [[name, *_once(its)] for name, its in found.items()])
     for name, its in found.items():
-        if not its.get("fate", {"between": 1})["between"]:
+        fate = its.get("fate")
+        if fate and not (fate["between"] or fate["doubled"] or fate["lost"]):
             lines += ["", f"No kill of {name} fell where it matters: its row proves nothing."]
     lines += ["", "## Settings", ""]
     lines += [f"- {_version(peers[name])}: {peers[name].settings}." for name in found]

@@ -133,7 +133,7 @@ def _kills(each: Found) -> list[str]:
     head = [f"kill -9, {kills} times", "fate", 'resends told "duplicate"', "acknowledged"]
     said = []
     for name, fate in each.fates.items():
-        if not fate.between:
+        if not (fate.between or fate.doubled or fate.lost):
             said.append(
                 f"- No kill of {NAMES[name]} fell where it matters: its row proves nothing."
             )

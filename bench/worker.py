@@ -90,7 +90,7 @@ class Workers:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
-            process.join(30)
+            process.join(10)
             if process.is_alive():  # a peer that does not end by itself
                 process.kill()
                 process.join()
@@ -173,7 +173,8 @@ class Bench:
             names = [f"{self._ours}.{thread}-{number + n}" for n in range(size)]
             applied = self._apply(thread, names)
             took += [(time.perf_counter() - began) / size] * size
-            assert any(applied) is not again or not self._contender.HAS_KEY, names
+            # A queue's job may have been taken by another process.
+            assert self._many or any(applied) is not again or not self._contender.HAS_KEY, names
             left -= size
             number += 0 if again else size
         if not again:

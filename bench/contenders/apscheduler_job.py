@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "APScheduler"
 HAS_KEY = True
-PATIENCE_S = 10
+PATIENCE_S = 3
 _business: Any = None
 _applied: set[str] = set()
 _changed = threading.Condition()
@@ -53,6 +53,7 @@ def connect(place: Place) -> BackgroundScheduler:
 
 
 def many(worker: Any, names: Sequence[str], numbers: Sequence[int]) -> list[bool]:
+    _applied.clear()
     for name, number in zip(names, numbers, strict=True):
         with suppress(ConflictingIdError):
             worker.add_job(f"{__name__}:credit", args=[name, number], id=name)

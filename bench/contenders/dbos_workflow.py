@@ -46,6 +46,7 @@ def connect(place: Place) -> Any:
 
 
 def once(worker: Any, name: str, number: int) -> bool:
+    _applied.clear()
     with SetWorkflowID(name):
         worker(name, number)
     return name in _applied

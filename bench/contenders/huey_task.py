@@ -37,6 +37,7 @@ def connect(place: Place) -> Any:
 
 def once(worker: Any, name: str, number: int) -> bool:
     _business, huey, credit, applied = worker
+    applied.clear()
     credit(name, number)
     while (task := huey.dequeue()) is not None:  # as its consumer does
         huey.execute(task)

@@ -50,6 +50,7 @@ def connect(place: Place) -> Any:
 
 def once(worker: Any, name: str, number: int) -> bool:
     _business, credit, applied = worker
+    applied.clear()
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -30,7 +30,7 @@ class Worker:
         self.applied: set[str] = set()
         self.runner = asyncio.Runner()
         self.task = self.app.task(name="credit")(self.credit)
-        self.runner.run(self.app.open_async())
+        self.runner.run(self.open())
         self.business = self.runner.run(psycopg.AsyncConnection.connect(**kwargs))
 
     async def credit(self, name: str, number: int) -> None:
@@ -46,6 +46,7 @@ class Worker:
             await manager.retry_job(job)
 
     async def work(self, names: Sequence[str], numbers: Sequence[int]) -> list[bool]:
+        self.applied.clear()
         for name, number in zip(names, numbers, strict=True):
             try:
                 deferrer = self.task.configure(queueing_lock=name)
@@ -54,6 +55,9 @@ class Worker:
                 pass
         await self.app.run_worker_async(wait=False, install_signal_handlers=False)
         return [name in self.applied for name in names]
+
+    async def open(self) -> None:
+        await self.app.open_async()
 
     async def close(self) -> None:
         await self.business.close()
