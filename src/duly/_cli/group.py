@@ -34,6 +34,8 @@ COMMANDS = {
     "pause": ("override_cmd", "Expect nothing of a job until it is resumed."),
     "resume": ("override_cmd", "End the pause of a job."),
     "retire": ("override_cmd", "Expect nothing more of a job."),
+    "deliver": ("deliver_cmd", "Send the messages that are due: a relay."),
+    "outbox": ("outbox_cmd", "See messages, and decide about those that need a person."),
     "units": ("units_cmd", "Print what systemd, cron or Kubernetes needs to start a job."),
     "prune": ("act_cmd", "Delete old records; their keys stay refused."),
 }

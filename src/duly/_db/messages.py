@@ -96,7 +96,7 @@ def due(session: Session, to: Destination, clock_us: int, limit: int) -> list[St
         "limit": limit,
         "skip": int(to.skip_blocked),
     }
-    return [_stored(session, to.name, each) for each in session.run("due_messages", params)]
+    return [stored(session, to.name, each) for each in session.run("due_messages", params)]
 
 
 def write_ahead(
@@ -172,6 +172,27 @@ def finish(session: Session, ended: Sequence[tuple[Under, Move]], clock_us: int)
     return had_say
 
 
+def stored(session: Session, destination: str, found: Sequence[Any]) -> Stored:
+    """A message of *destination*, from the columns that `due_messages` reads."""
+    message_id = session.decode_id(found[0])
+    assert message_id is not None
+    row = Row(message_id, MessageState(found[1]), *found[2:9])
+    occurrence = Occurrence.from_us(*found[9:13])
+    name, key, generation, content_type, headers, body, ordering_key = found[13:]
+    return Stored(
+        row,
+        destination,
+        occurrence,
+        name,
+        key,
+        generation,
+        content_type,
+        headers,
+        bytes(body),
+        ordering_key,
+    )
+
+
 def next_due(session: Session, destination: str) -> int | None:
     """When a relay has to look next; None if nothing of the destination is open."""
     found = session.run("next_due", {"destination": destination})[0][0]
@@ -200,26 +221,6 @@ def _inserted(session: Session, draft: Draft) -> Params:
         "not_before_us": draft.not_before_us,
         "expires_us": draft.expires_us,
     }
-
-
-def _stored(session: Session, destination: str, found: Sequence[Any]) -> Stored:
-    message_id = session.decode_id(found[0])
-    assert message_id is not None
-    row = Row(message_id, MessageState(found[1]), *found[2:9])
-    occurrence = Occurrence.from_us(*found[9:13])
-    name, key, generation, content_type, headers, body, ordering_key = found[13:]
-    return Stored(
-        row,
-        destination,
-        occurrence,
-        name,
-        key,
-        generation,
-        content_type,
-        headers,
-        bytes(body),
-        ordering_key,
-    )
 
 
 def _moved(move: Move, clock_us: int) -> dict[str, Any]:

@@ -234,7 +234,7 @@ class App(Delivering, Consuming):
         stop: Stop | None = None,
         signals: bool = True,
     ) -> Stopped:
-        """Stay, and run what is due of every job, until it is told to stop.
+        """Stay, and run what is due of every job, and send messages, until it is told to stop.
 
         It wakes within a second of each due time, asks the database nothing in between, and
         goes on after the database was away. In the main thread SIGTERM and Ctrl-C stop it.
@@ -260,7 +260,9 @@ class App(Delivering, Consuming):
 
         bounds = {"grace": grace, "poll": poll}
         spans = {name: timedelta(seconds=seconds(given)) for name, given in bounds.items()}
-        return Worker(self, threads=threads, told=told, **spans).work(stop, signals=signals)
+        worker = Worker(self, threads=threads, told=told, **spans)
+        with self._relaying():
+            return worker.work(stop, signals=signals)
 
 
 def _undecorated(run: Run) -> None:

@@ -5,6 +5,7 @@ It wires; what becomes of a message is decided in `_core/sending.py`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from duly.errors import DestinationInvalid, UsageError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duly._core.channel import Channel, Lookup
     from duly._core.contract import Contract
     from duly._core.destination import Destination
+    from duly._sync.outbox import Outbox
     from duly._sync.relay import Delivered, Relay
 
 
@@ -30,6 +32,13 @@ class Delivering(Overriding):
     def destinations(self) -> Mapping[str, Destination]:
         """The destinations that are registered, by name."""
         return self._attempts.destinations
+
+    @property
+    def outbox(self) -> Outbox:
+        """What persons see of messages, and decide about them."""
+        from duly._sync.outbox import Outbox
+
+        return Outbox(self.database, self._attempts.destinations, self._readiness)
 
     def destination(
         self,
@@ -126,16 +135,34 @@ class Delivering(Overriding):
 
         relay = self._relay(only, poll)
         self._readiness.ensure()
-        if once:
-            return self._asked(relay)
-        return relay.work(stop or threads.Event())
+        stop = stop or threads.Event()
+        return self._asked(relay, stop) if once else relay.work(stop)
 
-    def _asked(self, relay: Relay) -> Delivered:
+    @contextmanager
+    def _relaying(self) -> Iterator[None]:
+        """While inside, a relay is at work beside whatever this thread does."""
+        import threading as threads
+
+        if not self._attempts.destinations or self.database.is_async:
+            yield  # an event loop's connections are no thread's: `duly deliver` serves there
+            return
+        relay, stop = self._relay((), 5.0), threads.Event()
+        thread = threads.Thread(target=relay.work, args=[stop], name="duly-relay", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            relay.wake()
+            # It waits for what it has under way, and knows its own bound.
+            thread.join()
+
+    def _asked(self, relay: Relay, stop: threading.Event) -> Delivered:
         from duly._core import ops
         from duly._db.translate import public_error
 
         try:
-            return relay.once()
+            return relay.once(stop)
         except ops.Fault as fault:
             known = public_error(self.database.dialect, fault.cause, self.database.where)
             raise (known or fault.cause) from (fault.cause if known else fault.cause.__cause__)

@@ -37,6 +37,8 @@ log = logging.getLogger("duly.relay")
 FIRST_POLL_S: Final = 0.05
 POLL_S: Final = 5.0
 AWAY_S: Final = 10.0
+STOP_S: Final = 1.0
+"""How long it takes at most to see that it is to stop."""
 
 
 @dataclass(slots=True)
@@ -149,8 +151,11 @@ class Relay:
         self._away_until_s = 0.0
         self.delivered = Delivered()
 
-    def once(self) -> Delivered:
+    def once(self, stop: threading.Event) -> Delivered:
         """Send what is due now, and come back when nothing of it is under way.
+
+        Args:
+            stop: Nothing more is started once it is set.
 
         Raises:
             DulyError, Fault: The database could not be asked.
@@ -159,7 +164,7 @@ class Relay:
             quiet = False
             while not quiet or self._in_flight() or self._ended:
                 self._finish()
-                filled = [self._fill(lane) for lane in self._lanes]
+                filled = [] if stop.is_set() else [self._fill(lane) for lane in self._lanes]
                 quiet = not any(filled)
                 if self._in_flight() and not self._ended:
                     self._wake.wait(1.0)
@@ -205,7 +210,7 @@ class Relay:
                 self._failures = 0
             except Exception as error:
                 self._is_away(error)
-        self._wake.wait(self._sleep_s())
+        self._wake.wait(min(STOP_S, self._sleep_s()))
         self._wake.clear()
 
     def _look(self) -> None:

@@ -115,3 +115,108 @@ WHERE id IN (
     WHERE job = :job AND nominal_us <= :horizon_us AND closed_us IS NOT NULL
     ORDER BY job, nominal_us, partition_key, correction, id
     LIMIT :limit)
+
+-- What persons see.
+
+-- name: read_message
+SELECT id, state, started, finished, created_us, since_us, expires_us, tried_us, doubt_us,
+       job, nominal_us, partition_key, correction, name, natural_key, generation, content_type,
+       headers, body, ordering_key, destination, due_us, answer, evidence, remote_id, settled_us,
+       closed_us, open_seq
+FROM duly_outbox
+WHERE id = :id
+
+-- name: open_messages
+SELECT id, state, started, finished, created_us, since_us, expires_us, tried_us, doubt_us,
+       job, nominal_us, partition_key, correction, name, natural_key, generation, content_type,
+       headers, body, ordering_key, destination, due_us, answer, evidence, remote_id, settled_us,
+       closed_us, open_seq
+FROM duly_outbox
+WHERE closed_us IS NULL
+  AND (:destination = '' OR destination = :destination)
+  AND (:state = '' OR state = :state)
+  AND (:answer = '' OR answer = :answer)
+  AND (:job = '' OR job = :job)
+  AND created_us <= :until_us
+ORDER BY created_us, id
+LIMIT :limit
+
+-- name: all_messages
+SELECT id, state, started, finished, created_us, since_us, expires_us, tried_us, doubt_us,
+       job, nominal_us, partition_key, correction, name, natural_key, generation, content_type,
+       headers, body, ordering_key, destination, due_us, answer, evidence, remote_id, settled_us,
+       closed_us, open_seq
+FROM duly_outbox
+WHERE (:destination = '' OR destination = :destination)
+  AND (:state = '' OR state = :state)
+  AND (:answer = '' OR answer = :answer)
+  AND (:job = '' OR job = :job)
+  AND created_us <= :until_us
+ORDER BY created_us DESC, id
+LIMIT :limit
+
+-- name: list_deliveries
+SELECT number, relay, started_us, lease_us, finished_us, verdict, answer, evidence, late
+FROM duly_delivery
+WHERE message_id = :id
+ORDER BY number
+LIMIT 1000
+
+-- name: list_message_audit
+SELECT at_us, actor, action, reason
+FROM duly_audit
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND message_id = :id
+ORDER BY at_us, id
+LIMIT 1000
+
+-- name: outbox_counts
+SELECT destination, state, answer, COUNT(*), MIN(created_us), MIN(doubt_us)
+FROM duly_outbox
+WHERE closed_us IS NULL
+GROUP BY destination, state, answer
+ORDER BY destination, state, answer
+
+-- name: blocked_counts
+SELECT o.destination, COUNT(*)
+FROM duly_outbox AS o
+WHERE o.closed_us IS NULL AND o.state = 'pending' AND o.open_seq IS NOT NULL
+  AND EXISTS (
+    SELECT 1 FROM duly_outbox AS e
+    WHERE e.destination = o.destination AND e.ordering_key = o.ordering_key
+      AND e.open_seq < o.open_seq AND e.state IN ('uncertain', 'dead'))
+GROUP BY o.destination
+ORDER BY o.destination
+
+-- What persons decide; each is a compare-and-set.
+
+-- name: redrive_message
+UPDATE duly_outbox
+SET state = 'pending', due_us = :clock_us, since_us = :clock_us, doubt_us = NULL,
+    finished = started, token = NULL, closed_us = NULL, settled_us = :clock_us,
+    expires_us = CASE WHEN expires_us <= :clock_us THEN NULL ELSE expires_us END
+WHERE id = :id AND state IN ('dead', 'uncertain')
+
+-- name: confirm_message
+UPDATE duly_outbox
+SET state = 'sent', due_us = NULL, token = NULL, open_seq = NULL, answer = 'confirmed',
+    settled_us = :clock_us, closed_us = :clock_us
+WHERE id = :id AND state IN ('dead', 'uncertain') AND closed_us IS NULL
+
+-- name: cancel_message
+UPDATE duly_outbox
+SET state = 'cancelled', due_us = NULL, token = NULL, open_seq = NULL, answer = 'abandoned',
+    settled_us = :clock_us, closed_us = :clock_us
+WHERE id = :id AND state = 'pending' AND started = 0
+
+-- name: abandon_message
+UPDATE duly_outbox
+SET state = 'dead', due_us = NULL, token = NULL, open_seq = NULL, answer = :answer,
+    settled_us = :clock_us, closed_us = :clock_us
+WHERE id = :id AND state IN ('pending', 'dead', 'uncertain') AND closed_us IS NULL
+
+-- name: audit_message
+INSERT INTO duly_audit
+    (id, at_us, actor, action, job, nominal_us, partition_key, correction, reason, message_id)
+VALUES
+    (:audit_id, {now}, :actor, :action, :job, :nominal_us, :partition_key, :correction, :reason, :id)
