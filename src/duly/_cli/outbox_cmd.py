@@ -30,8 +30,10 @@ _DONE = {
 
 
 def _age(value: str) -> timedelta:
+    from datetime import timedelta
+
     found = words.age(value)
-    if not hasattr(found, "total_seconds"):
+    if not isinstance(found, timedelta):
         raise click.BadParameter("give an age, such as 2d or 1w")
     return found
 
@@ -64,6 +66,7 @@ def _age(value: str) -> timedelta:
 @click.pass_obj
 def outbox(
     settings: Settings,
+    /,
     *,
     action: str,
     messages: tuple[str, ...],
