@@ -6,13 +6,12 @@ the request's id, with a memory for ids as good as it was told: it honours, forg
 
 from __future__ import annotations
 
-import json
 import select
 import socket
-import sys
 import threading
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,7 +81,8 @@ class Peer:
         self._thread.join()
         with self._lock:
             for each in self._open:
-                with_suppressed_close(each)
+                with suppress(OSError):  # its thread may be closing it just now
+                    each.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Peer:
         return self
@@ -160,18 +160,3 @@ class Peer:
                 self.applied[seen.key] += 1
                 self._stored[seen.key] = Does(status=does.status or 200)
             return does
-
-
-def with_suppressed_close(connection: socket.socket) -> None:
-    """Cut a connection that its thread may be closing just now."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-
-
-if __name__ == "__main__":  # a peer of a process of its own: prints its URL, ends with its input
-    with Peer() as peer:
-        print(peer.url, flush=True)
-        sys.stdin.read()
-        print(json.dumps({"seen": len(peer.seen), "effects": len(peer.applied)}), flush=True)

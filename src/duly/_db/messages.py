@@ -232,4 +232,5 @@ def _moved(move: Move, clock_us: int) -> dict[str, Any]:
         "evidence": move.evidence or None,
         "clock_us": clock_us,
         "closed_us": clock_us if move.closes else None,
+        "closes": int(move.closes),
     }

@@ -75,6 +75,8 @@ class AppBase:
     def close(self) -> None:
         """Let go of connections; an App may be used again afterwards."""
         self._attempts.markers.close()
+        for each in self._attempts.destinations.values():
+            each.channel.close()
         self.database.engine.dispose()
 
     # For tests

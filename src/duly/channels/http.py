@@ -6,7 +6,6 @@ nobody knows. It follows no redirect, keeps no cookie, and retries nothing.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from duly._core.channel import Message
     from duly._core.contract import Contract
+    from duly.channels.wire import Wire
 
 __all__ = ["CloudEvents", "Http"]
 
@@ -75,16 +75,11 @@ class Http:
         self._cloudevents = cloudevents
         self._allow_private = isinstance(url, str) if allow_private is None else allow_private
         self._verify = verify
-        self._mine = threading.local()
-        self._pools: list[Any] = []
-        self._lock = threading.Lock()
+        self._idle: list[tuple[Wire, Any]] = []
 
     def send(self, message: Message) -> Answer:
         """Post it once."""
-        import httpcore
         import httpx
-
-        from duly.channels.wire import AddressForbidden
 
         secrets: list[str] = []
         try:
@@ -93,7 +88,19 @@ class Http:
             return Answer.not_sent("secret_missing", str(missing))
         except (httpx.InvalidURL, ValueError, TypeError) as error:
             return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
-        wire, pool = self._connections()
+        connection = self._idle.pop() if self._idle else self._connected()
+        try:
+            return self._sent(message, request, secrets, *connection)
+        finally:
+            self._idle.append(connection)
+
+    def _sent(
+        self, message: Message, request: Any, secrets: list[str], wire: Wire, pool: Any
+    ) -> Answer:
+        import httpcore
+
+        from duly.channels.wire import AddressForbidden
+
         wire.begin(message.timeout.total_seconds())
         try:
             response = pool.handle_request(request)
@@ -111,34 +118,28 @@ class Http:
 
     def close(self) -> None:
         """Close every connection."""
-        with self._lock:
-            pools, self._pools = self._pools, []
-            self._mine = threading.local()
-        for pool in pools:
-            with suppress(Exception):
-                pool.close()
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop()[1].close()
 
-    def _connections(self) -> tuple[Any, Any]:
-        """This thread's own connection: no request waits for another's."""
-        mine = self._mine
-        if not hasattr(mine, "pool"):
-            import ssl
+    def _connected(self) -> tuple[Wire, Any]:
+        """A connection of one sender's own: no request waits for another's."""
+        import ssl
 
-            import httpcore
+        import httpcore
 
-            from duly.channels.wire import Wire
+        from duly.channels.wire import Wire
 
-            mine.wire = Wire(allow_private=self._allow_private)
-            mine.pool = httpcore.ConnectionPool(
-                ssl_context=self._verify or ssl.create_default_context(),
-                max_connections=1,
-                keepalive_expiry=IDLE_S,
-                retries=0,
-                network_backend=mine.wire,
-            )
-            with self._lock:
-                self._pools.append(mine.pool)
-        return mine.wire, mine.pool
+        if self._verify is None:
+            self._verify = ssl.create_default_context()
+        wire = Wire(allow_private=self._allow_private)
+        return wire, httpcore.ConnectionPool(
+            ssl_context=self._verify,
+            max_connections=1,
+            keepalive_expiry=IDLE_S,
+            retries=0,
+            network_backend=wire,
+        )
 
     def _request(self, message: Message, secrets: list[str]) -> Any:
         """The request, as httpx encodes it; what is secret of it is added to *secrets*."""

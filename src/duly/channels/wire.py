@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -26,33 +25,28 @@ class AddressForbidden(Exception):
 
 
 class Wire(httpcore.NetworkBackend):
-    """Connects for one request at a time in each thread.
+    """Connects for one request at a time.
 
     Args:
         allow_private: Addresses that are not on the public internet may be connected to.
+
+    Attributes:
+        wrote: A byte of the request has left, or is about to.
     """
 
     def __init__(self, *, allow_private: bool) -> None:
         self._allow_private = allow_private
-        self._request = threading.local()
+        self._until_s = 0.0
+        self.wrote = False
 
     def begin(self, within_s: float) -> None:
-        """A request of this thread begins, and ends within so many seconds."""
-        self._request.until_s = time.monotonic() + within_s
-        self._request.wrote = False
+        """A request begins, and ends within so many seconds."""
+        self._until_s = time.monotonic() + within_s
+        self.wrote = False
 
     def hurry(self, within_s: float) -> None:
-        """What is left of this thread's request ends within so many seconds."""
-        self._request.until_s = min(self._request.until_s, time.monotonic() + within_s)
-
-    @property
-    def wrote(self) -> bool:
-        """Whether a byte of this thread's request has left."""
-        return bool(self._request.wrote)
-
-    def note_written(self) -> None:
-        """A byte of this thread's request is about to leave."""
-        self._request.wrote = True
+        """What is left of the request ends within so many seconds."""
+        self._until_s = min(self._until_s, time.monotonic() + within_s)
 
     def left_s(self, timeout: float | None, error: type[Exception]) -> float:
         """How long the next step may take.
@@ -60,7 +54,7 @@ class Wire(httpcore.NetworkBackend):
         Raises:
             Exception: *error*; the time for the whole request is over.
         """
-        left = float(self._request.until_s - time.monotonic())
+        left = self._until_s - time.monotonic()
         if left <= 0:
             raise error("the time for the whole request is over")
         return left if timeout is None else min(left, timeout)
@@ -128,7 +122,7 @@ class _Stream(httpcore.NetworkStream):
         try:
             while buffer:
                 self._sock.settimeout(self._wire.left_s(timeout, httpcore.WriteTimeout))
-                self._wire.note_written()
+                self._wire.wrote = True
                 buffer = buffer[self._sock.send(buffer) :]
         except TimeoutError as error:
             raise httpcore.WriteTimeout(str(error)) from error

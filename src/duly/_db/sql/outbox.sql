@@ -62,14 +62,14 @@ WHERE id = :id AND state = 'uncertain'
 UPDATE duly_outbox
 SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
     evidence = :evidence, settled_us = :clock_us, closed_us = :closed_us,
-    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END
+    open_seq = CASE WHEN :closes = 0 THEN open_seq END
 WHERE id = :id AND state = :before
 
 -- name: finish_send
 UPDATE duly_outbox
 SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
     evidence = :evidence, remote_id = :remote_id, settled_us = :clock_us, closed_us = :closed_us,
-    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END, finished = finished + 1,
+    open_seq = CASE WHEN :closes = 0 THEN open_seq END, finished = finished + 1,
     token = NULL
 WHERE id = :id AND token = :token AND state IN ('sending', 'uncertain') AND started = :number
 
@@ -82,7 +82,7 @@ WHERE message_id = :id AND number = :number AND token = :token AND finished_us I
 UPDATE duly_outbox
 SET state = :state, due_us = :due_us, doubt_us = :doubt_us, answer = :answer,
     evidence = :evidence, settled_us = :clock_us, closed_us = :closed_us,
-    open_seq = CASE WHEN :closed_us IS NULL THEN open_seq END
+    open_seq = CASE WHEN :closes = 0 THEN open_seq END
 WHERE id = :id AND token = :token AND state = 'uncertain'
 
 -- name: mine
