@@ -33,7 +33,7 @@ def surely_unsent(op: str, nth: int, when: str) -> bool:
 
 
 @pytest.mark.parametrize("memory", ["honours", "forgets", "ignores"])
-@pytest.mark.parametrize(("op", "nth", "when"), POINTS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("op", "nth", "when"), POINTS, ids=str)
 def test_relay_killed_at_an_op_makes_no_second_effect_and_loses_nothing(
     desk: Desk, peer: Peer, victims: Victims, memory: Memory, op: str, nth: int, when: str
 ) -> None:
@@ -41,7 +41,7 @@ def test_relay_killed_at_an_op_makes_no_second_effect_and_loses_nothing(
     peer.memory = memory
     desk.receive(Http(peer.url), contract=CONTRACTS[memory])
     desk.start()
-    order = {"op": op, "nth": nth, "when": when, "to": desk.to, "memory": memory}
+    order: dict[str, Any] = {"op": op, "nth": nth, "when": when, "to": desk.to, "memory": memory}
     died = victims.kill_one(
         "tests.outbox.dying:relay", url=desk.database.url, peer=peer.url, **order
     )
