@@ -1,7 +1,8 @@
 """Fixtures of the command line's tests: a bank, its jobs, and two ways to type a command.
 
 - `bank`: a balance of zero on each of the three databases, and the module with its jobs.
-- `file_bank`: the same on SQLite only.
+- `awaited_bank`: the same with a `duly.aio.App`.
+- `file_bank`: the first on SQLite only.
 - `duly`: runs a command line in this process; `duly_process` starts a real one.
 """
 
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from duly._cli.main import main
+from tests.contract.bank import async_url
 from tests.servers.database import Database
 from tests.servers.processes import heard
 
@@ -73,6 +75,53 @@ def slow(run):
 @app.job("hourly", schedule="0 * * * *", payload=PAYLOAD)
 def hourly(run):
     run.execute(CREDIT, run.payload)
+"""
+
+AWAITED_JOBS = """
+import asyncio, time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+import duly, duly.aio
+
+app = duly.aio.App({async_url!r})
+PAYLOAD = {{"units": 10}}
+CREDIT = "UPDATE balance SET units = units + :units WHERE id = 1"
+SECOND = duly.Every(timedelta(seconds=1), anchor=datetime(2026, 1, 1, tzinfo=UTC))
+
+@app.job("daily-credit", schedule="0 0 * * *", payload=PAYLOAD)
+async def daily_credit(run):
+    await run.execute(CREDIT, run.payload)
+    return {{"credited": run.payload["units"]}}
+
+@app.job("broken", schedule="0 0 * * *", payload=PAYLOAD)
+async def broken(run):
+    await run.execute(CREDIT, run.payload)
+    raise ValueError("no\\nluck")
+
+@app.job("leaving", payload=PAYLOAD)
+async def leaving(run):
+    await run.execute(CREDIT, run.payload)
+    raise SystemExit(5)
+
+@app.job("slow", schedule="0 0 * * *", payload=PAYLOAD)
+async def slow(run):
+    await run.execute(CREDIT, run.payload)
+    print("inside", flush=True)
+    if not Path("go-on").exists():
+        await asyncio.sleep(60)
+
+@app.job("blocking", payload=PAYLOAD)
+async def blocking(run):
+    await run.execute(CREDIT, run.payload)
+    print("inside", flush=True)
+    time.sleep(60)
+
+@app.job("secondly", schedule=SECOND, starts=datetime.now(UTC) - timedelta(seconds=3))
+async def secondly(run):
+    await run.execute(CREDIT, {{"units": 1}})
+    if Path("wait").exists():
+        Path("inside").touch()
+        await asyncio.sleep(600)
 """
 
 
@@ -137,10 +186,11 @@ class Duly(Protocol):
     def __call__(self, *arguments: str) -> Ended: ...
 
 
-def _bank(database: Database, folder: Path) -> Bank:
+def _bank(database: Database, folder: Path, jobs: str = JOBS) -> Bank:
     # A name of its own, because modules stay imported for as long as the process lives.
     module = f"jobs_{uuid.uuid4().hex[:8]}"
-    (folder / f"{module}.py").write_text(JOBS.format(url=database.url))
+    text = jobs.format(url=database.url, async_url=async_url(database.url))
+    (folder / f"{module}.py").write_text(text)
     bank = Bank(database, f"{module}:app", folder)
     bank.execute(
         "CREATE TABLE balance (id INTEGER PRIMARY KEY, units INTEGER NOT NULL)",
@@ -153,6 +203,14 @@ def _bank(database: Database, folder: Path) -> Bank:
 def bank(database: Database, tmp_path: Path, duly: Duly) -> Bank:
     """Made ready with `duly init`."""
     bank = _bank(database, tmp_path)
+    assert duly("--app", bank.app, "init").code == 0
+    return bank
+
+
+@pytest.fixture
+def awaited_bank(database: Database, tmp_path: Path, duly: Duly) -> Bank:
+    """The same with a `duly.aio.App`."""
+    bank = _bank(database, tmp_path, AWAITED_JOBS)
     assert duly("--app", bank.app, "init").code == 0
     return bank
 

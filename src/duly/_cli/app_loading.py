@@ -11,7 +11,7 @@ import sys
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from duly._cli.exits import AppInvalid, one_line
 from duly._cli.stopping import Stopped
@@ -68,13 +68,25 @@ def _imported(name: str) -> App:
         if not hasattr(found, part):
             raise AppInvalid(_no_attribute(found, module_name, part))
         found = getattr(found, part)
+    if _is_awaited(found):
+        from duly._cli.awaited import AwaitedApp
+
+        return cast("App", AwaitedApp(found))
     from duly._sync.app import App
 
     if not isinstance(found, App):
         kind = type(found).__name__
         called = ", which is not called: make the App in the module itself"
-        raise AppInvalid(f"{name} is a {kind}, not a duly.App{called if callable(found) else ''}")
+        raise AppInvalid(
+            f"{name} is a {kind}, not a duly.App or duly.aio.App{called if callable(found) else ''}"
+        )
     return found
+
+
+def _is_awaited(found: Any) -> bool:
+    """Whether it is a `duly.aio.App`; asked without importing what a command may not need."""
+    module = sys.modules.get("duly._aio.app")
+    return module is not None and isinstance(found, module.App)
 
 
 def _module(name: str, here: str) -> Any:
@@ -111,7 +123,8 @@ def _broken(name: str, error: BaseException) -> AppInvalid:
 def _no_attribute(found: Any, module: str, part: str) -> str:
     from duly._sync.app import App
 
-    apps = [name for name, value in vars(found).items() if isinstance(value, App)]
+    named = vars(found).items()
+    apps = [name for name, value in named if isinstance(value, App) or _is_awaited(value)]
     near = apps or get_close_matches(part, dir(found), n=2)
     hint = f"did you mean {module}:{near[0]}?" if near else "make one: app = duly.App(…)"
     return f"the module {module!r} has no attribute {part!r}: {hint}"

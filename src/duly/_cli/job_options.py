@@ -102,6 +102,11 @@ def app_with(
     from duly._core.job import find
 
     app = load(settings)
+    if app.database.is_async:
+        raise UsageError(
+            f"{settings.app} is a duly.aio.App, and this command's work is not awaited: name the"
+            " database with --database in place of the App"
+        )
     handler = made(app)
     by_app = settings.app is not None and not settings.given & {"database", "schema"}
     if by_app:

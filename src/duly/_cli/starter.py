@@ -60,14 +60,13 @@ def put_off(app: App, job: str, start: Started, partition: str) -> Started:
     from duly._core import timing
     from duly._core.jitter import delay
     from duly._core.start import Start
-    from duly._sync import questions
 
     occurrence = app.occurrence(job, start.at, partition=partition)
     due = timing.due_time(found.schedule, occurrence.nominal_time)
     following = found.schedule.next(occurrence.nominal_time)
     next_due = None if following is None else timing.due_time(found.schedule, following)
     start_at = due + delay(occurrence.key, found.jitter, due=due, next_due=next_due)
-    left = start_at - questions.now(app.database)
+    left = start_at - app._clock()  # noqa: SLF001 - a part of the App, as commands are
     if left > timedelta(0):
         say_waiting(occurrence.key, left)
         time.sleep(left.total_seconds())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from duly._core.instants import from_us
 from duly._db.connect import Database
 from duly._sync.attempts import Attempts
 from duly._sync.claim import seconds
@@ -18,7 +19,7 @@ from duly._sync.ticking import Ticking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from sqlalchemy.engine import URL, Engine
 
@@ -71,6 +72,10 @@ class AppBase:
     @started_by.setter
     def started_by(self, who: str) -> None:
         self._attempts.started_by = who
+
+    def _clock(self) -> datetime:
+        """The database's clock."""
+        return from_us(self.database.clock_us())
 
     def close(self) -> None:
         """Let go of connections; an App may be used again afterwards."""
