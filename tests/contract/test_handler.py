@@ -571,14 +571,19 @@ def test_end_by_a_method_of_sqlite3_is_denied(desk: Desk, call: str) -> None:
 @_desks("sqlite")
 def test_end_that_was_prepared_before_is_denied(desk: Desk) -> None:
     """A COMMIT in the driver's statement cache does not slip past the authorizer."""
+    kept: list[sqlite3.Connection] = []
 
     def warm(run: duly.Run, bank: Bank) -> None:
-        # Prepared before, and kept in the cache of the pooled connection.
         run.execute(bank.credit(0))
+        kept.append(raw(run))
 
-    assert isinstance(desk.run(warm), duly.Result)
-    desk.bank.run(f"DELETE FROM duly_occurrence WHERE job = '{desk.bank.job}'")
-    desk.bank.run(f"DELETE FROM duly_attempt WHERE job = '{desk.bank.job}'")
+    for _ in range(2):  # the second attempt finds the authorizer set
+        assert isinstance(desk.run(warm), duly.Result)
+        desk.bank.run(f"DELETE FROM duly_occurrence WHERE job = '{desk.bank.job}'")
+        desk.bank.run(f"DELETE FROM duly_attempt WHERE job = '{desk.bank.job}'")
+        for statement in ("BEGIN", "COMMIT"):  # by whoever has it between two attempts
+            with suppress(sqlite3.ProgrammingError):  # Django's is closed again
+                kept[-1].cursor().execute(statement)
 
     assert_failed(desk, desk.run(_by_driver("COMMIT")))
 

@@ -166,6 +166,15 @@ MUTANTS = [
         killer=KILLERS + "test_commit_by_the_handler_lands_nothing[sqlite]",
     ),
     Mutant(
+        name="kept-end-not-asked-again",
+        rule="SQLite: the authorizer is asked again of an end that the driver kept prepared.",
+        file="_db/sessions/sqlite_driver.py",
+        old='            self._may_keep_an_end |= action in _FORBIDDEN and what != "BEGIN"\n',
+        new="            pass\n",
+        killer="tests/contract/test_handler.py::"
+        "test_end_that_was_prepared_before_is_denied[sqlite-url]",
+    ),
+    Mutant(
         name="sentinel-off",
         rule="MariaDB: a lost savepoint means that the handler ended the transaction.",
         file="_db/sessions/pymysql_driver.py",

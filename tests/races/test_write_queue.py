@@ -73,6 +73,11 @@ def process(path: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         yield started
 
 
+def open_files(path: str) -> list[str]:
+    """The lock files that this process has open."""
+    return [file.path for file in write_queue._files if file.is_there and path in file.path]
+
+
 def is_locked(path: str, name: str = NOW) -> bool:
     """Whether anybody holds one of the two locks."""
     with open(os.path.join(f"{path}-duly", name), "rb") as file:
@@ -211,7 +216,7 @@ def test_a_waiter_that_gives_up_leaves_nothing_behind(
         assert line.first is None
     holder.kill()
 
-    wait_for(lambda: not write_queue._descriptors, "all are closed")
+    wait_for(lambda: not open_files(path), "all are closed")
     assert not is_locked(path)
 
 
@@ -327,7 +332,7 @@ def test_no_turn_outlives_its_transaction(bank: Bank) -> None:
         with suppress(Exception):
             app.run(JOB, OLD, partition=partition)
         assert line.first is None, partition
-        assert not write_queue._descriptors, partition
+        assert not is_locked(file_of(bank)), partition
     app.close()
 
 
@@ -354,7 +359,7 @@ def test_without_a_place_for_the_lock_files_attempts_are_made_all_the_same(bank:
     folder.touch()
 
     assert bank.app().run(JOB, OLD).outcome is duly.Outcome.APPLIED
-    assert not write_queue._descriptors
+    assert not open_files(file_of(bank))
 
 
 def test_a_second_transaction_from_inside_a_handler_is_refused_at_once(bank: Bank) -> None:

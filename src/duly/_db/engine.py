@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from duly._db.dialects import DIALECTS, MARIADB, POSTGRESQL, Dialect
 from duly._db.sessions.base import HANDLER_WAIT_S
+from duly._db.sessions.sqlite_driver import SqliteConnection
 from duly.errors import MissingExtra, UnsupportedDatabase, UsageError
 
 # The driver that serves each spelling of a URL; one that names its driver keeps it.
@@ -158,10 +159,6 @@ def _created(url: URL, options: dict[str, Any], *, is_async: bool) -> Engine:
 
 def _unbound_reads(raw: Any, _record: Any) -> None:
     raw._read_timeout = None  # noqa: SLF001 - PyMySQL takes it with the connecting only
-
-
-class SqliteConnection(sqlite3.Connection):
-    """A connection whose methods can be refused while it is lent; the base class is closed."""
 
 
 def _sqlite_creator(url: URL) -> Any:

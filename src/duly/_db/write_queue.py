@@ -15,16 +15,19 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections import deque
 from contextlib import suppress
+from typing import TypeAlias
 
 NEXT, NOW = "queue.next", "queue.now"
 _LINGER_S = 30.0  # how long the thread that waits for the kernel stays without work
 
 # Held for some instructions at a time, and across every fork: a child finds nothing half made.
-_guard = threading.Lock()
+# Whoever holds it may be the one to let go of a file that nobody uses any more.
+_guard = threading.RLock()
 _queues: dict[str, WriteQueue] = {}
-_descriptors: set[int] = set()
+_files: weakref.WeakSet[LockFile] = weakref.WeakSet()
 
 
 def queue_of(path: str) -> WriteQueue:
@@ -60,8 +63,9 @@ class WriteQueue:
 class Place:
     """One transaction's place in the line; whoever made it calls `leave`, whatever happens."""
 
-    def __init__(self, line: WriteQueue) -> None:
+    def __init__(self, line: WriteQueue, kept: Kept | None = None) -> None:
         self._line = line
+        self._kept: Kept = [] if kept is None else kept
         self._called = threading.Lock()
         self._turn: FileTurn | None = None
         self._hurried = False
@@ -71,7 +75,7 @@ class Place:
         deadline = time.monotonic() + seconds
         self._stand()
         if self._called.acquire(timeout=max(0.0, seconds)) and not self._hurried:
-            self._turn = FileTurn(self._line)
+            self._turn = FileTurn(self._line, self._kept)
             if not self._hurried:
                 self._turn.wait(max(0.0, deadline - time.monotonic()))
 
@@ -108,6 +112,46 @@ class Place:
                 line.behind.append(self)
 
 
+class LockFile:
+    """An open lock file; a forked child closes it.
+
+    Attributes:
+        path: As it was opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with _guard:
+            # To read is enough for a lock, and another user's file may allow no more.
+            flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor: int | None = os.open(path, flags, 0o644)
+            _files.add(self)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether others find the same file by its name, as far as can be told cheaply."""
+        return self._descriptor is not None and os.fstat(self._descriptor).st_nlink > 0
+
+    def lock(self, how: int) -> None:
+        """Take, or with LOCK_UN free, its lock."""
+        assert self._descriptor is not None
+        fcntl.flock(self._descriptor, how)
+
+    def close(self) -> None:
+        """Free its lock and close it, once."""
+        with _guard:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+Kept: TypeAlias = list[tuple[LockFile, LockFile]]
+"""The open lock files of a connection, from one transaction to its next."""
+
+
 class FileTurn:
     """A turn of this process among the others.
 
@@ -115,14 +159,14 @@ class FileTurn:
     others wait for `next`. With a single lock, a process that had just written took it again
     before the one that the kernel had woken, and the rate was half.
 
-    The files are opened by their names for each turn, and never unlinked: two processes with
-    locks on different files of one name would both be first.
+    The files are never unlinked: two processes with locks on different files of one name would
+    both be first.
     """
 
-    def __init__(self, line: WriteQueue) -> None:
+    def __init__(self, line: WriteQueue, kept: Kept) -> None:
         self._line = line
-        self._next: int | None = None
-        self._now: int | None = None
+        self._kept = kept
+        self._files: tuple[LockFile, LockFile] | None = None
         self._doorman: Doorman | None = None  # while it waits for us
         self._answer: threading.Event | None = None  # of the doorman's
         self._hurried = False
@@ -131,8 +175,10 @@ class FileTurn:
     def wait(self, seconds: float) -> None:
         """Take the turn; where no lock can be had (read-only, a network), there is no line."""
         with suppress(OSError):
-            os.makedirs(self._line.folder, exist_ok=True)
-            self._next, self._now = self._open(NEXT), self._open(NOW)
+            self._files = self._kept.pop() if self._kept else None
+            if self._files is None or not self._files[1].is_there:
+                os.makedirs(self._line.folder, exist_ok=True)
+                self._files = self._open(NEXT), self._open(NOW)
             try:
                 self.take(fcntl.LOCK_NB)
             except BlockingIOError:
@@ -148,12 +194,11 @@ class FileTurn:
 
     def take(self, how: int = 0) -> None:
         """Lock `next`, then `now`, and let the one behind have `next`."""
-        assert self._next is not None
-        assert self._now is not None
-        fcntl.flock(self._next, fcntl.LOCK_EX | how)
-        fcntl.flock(self._now, fcntl.LOCK_EX | how)
-        _close(self._next)
-        self._next = None
+        assert self._files is not None
+        following, now = self._files
+        following.lock(fcntl.LOCK_EX | how)
+        now.lock(fcntl.LOCK_EX | how)
+        following.lock(fcntl.LOCK_UN)
 
     def came(self) -> bool:
         """The doorman is back; False if nobody waits for the turn any more."""
@@ -176,21 +221,22 @@ class FileTurn:
                 if self._line.doorman is self._doorman:
                     self._line.doorman = None
                 return
-        self._close()
+        try:
+            for file in self._files or ():
+                file.lock(fcntl.LOCK_UN)
+        except OSError:
+            self._close()
+        if self._files is not None:
+            self._kept.append(self._files)
+            self._files = None
 
     def _close(self) -> None:
-        for descriptor in (self._next, self._now):
-            if descriptor is not None:
-                _close(descriptor)
-        self._next = self._now = None
+        for file in self._files or ():
+            file.close()
+        self._files = None
 
-    def _open(self, name: str) -> int:
-        path = os.path.join(self._line.folder, name)
-        with _guard:
-            # To read is enough for a lock, and another user's file may allow no more.
-            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            _descriptors.add(descriptor)
-        return descriptor
+    def _open(self, name: str) -> LockFile:
+        return LockFile(os.path.join(self._line.folder, name))
 
     def _send_doorman(self) -> threading.Event:
         self._answer = answer = threading.Event()
@@ -228,19 +274,10 @@ class Doorman(threading.Thread):
                 return
 
 
-def _close(descriptor: int) -> None:
-    """Close it, unless a fork has."""
-    with _guard:
-        if descriptor in _descriptors:
-            _descriptors.discard(descriptor)
-            os.close(descriptor)
-
-
 def _forget_all() -> None:
     """In a forked child: the parent's locks must not live on in us."""
-    for descriptor in _descriptors:
-        os.close(descriptor)
-    _descriptors.clear()
+    for file in list(_files):
+        file.close()
     for line in _queues.values():
         line.forget()
     _guard.release()

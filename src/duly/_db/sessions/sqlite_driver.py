@@ -20,7 +20,7 @@ from duly._db.sessions.base import (
     host_clock_us,
     refuse_ends,
 )
-from duly._db.write_queue import Place
+from duly._db.write_queue import Kept, Place
 from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ _COMMIT_RETRY_S = 0.01
 _BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
 
 
+class SqliteConnection(sqlite3.Connection):
+    """A connection of duly's own; unlike its base it may carry attributes.
+
+    Attributes:
+        asked_by: The session whose authorizer stays set on it.
+    """
+
+    asked_by: SqliteSession | None = None
+
+
 class SqliteSession(Session):
     """One sqlite3 connection."""
 
@@ -43,8 +53,11 @@ class SqliteSession(Session):
     def __init__(self, raw: sqlite3.Connection, schema: str | None) -> None:
         super().__init__(raw, schema or "main")
         self._place: Place | None = None
+        self._lock_files: Kept = []
         self._was_autocommit = False
         self._denied = self._escaped = False
+        self._is_lent = False
+        self._may_keep_an_end = False
         self._busy_timeout_ms: int | None = None
         self._files: list[tuple[str, str]] | None = None
         self.is_hurried = False  # set from another thread: wait for the write lock no longer
@@ -96,7 +109,7 @@ class SqliteSession(Session):
         try:
             if self.line is not None:
                 # Always before BEGIN: two that each hold one would wait for each other.
-                self._place = Place(self.line)
+                self._place = Place(self.line, self._lock_files)
                 if self.is_hurried:
                     self._place.hurry()
                 self._place.enter(wait / 2)
@@ -138,14 +151,27 @@ class SqliteSession(Session):
 
     def arm(self) -> None:
         self._denied = self._escaped = False
-        self.raw.set_authorizer(self._authorize)
+        self._is_lent = True
+        if self._may_keep_an_end or self._asked_by() is not self:
+            # Setting it makes SQLite prepare every statement anew, and so ask of those too that
+            # the driver has kept: needed only where one of them could end a transaction.
+            self.raw.set_authorizer(self._authorize)
+            self._may_keep_an_end = False
+            if isinstance(self.raw, SqliteConnection):
+                self.raw.asked_by = self
         self.raw.set_trace_callback(self._trace)
         refuse_ends(self.raw, _ENDS)
 
+    def _asked_by(self) -> SqliteSession | None:
+        """Whose authorizer stays set; nobody's where the connection is the user's own."""
+        return self.raw.asked_by if isinstance(self.raw, SqliteConnection) else None
+
     def disarm(self) -> None:
+        self._is_lent = False
         allow_ends(self.raw, _ENDS)
-        self.raw.set_authorizer(None)
         self.raw.set_trace_callback(None)
+        if self._asked_by() is None:
+            self.raw.set_authorizer(None)
 
     def _trace(self, _statement: str) -> None:
         # The authorizer is asked when a statement is prepared; one from the driver's cache
@@ -153,8 +179,11 @@ class SqliteSession(Session):
         if not self.raw.in_transaction:
             self._escaped = True
 
-    def _authorize(self, action: int, *_details: Any) -> int:
-        if action in _FORBIDDEN or not self.raw.in_transaction:
+    def _authorize(self, action: int, what: str | None, *_details: Any) -> int:
+        if not self._is_lent:
+            # Of a BEGIN that was kept, `_trace` tells: our transaction had ended before it.
+            self._may_keep_an_end |= action in _FORBIDDEN and what != "BEGIN"
+        elif action in _FORBIDDEN or not self.raw.in_transaction:
             self._denied = True
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
@@ -185,7 +214,7 @@ class SqliteSession(Session):
         deadline = time.monotonic() + wait
         while True:
             try:
-                self.raw.execute("COMMIT")
+                self._end("COMMIT")
                 self._leave_line()
                 return not self.raw.in_transaction
             except sqlite3.OperationalError as error:
@@ -201,9 +230,15 @@ class SqliteSession(Session):
     def rollback(self) -> None:
         try:
             if self.raw.in_transaction:
-                self.raw.execute("ROLLBACK")
+                self._end("ROLLBACK")
         finally:
             self._leave_line()
+
+    def _end(self, statement: str) -> None:
+        """End the transaction by a text that no handler sends, so that it may stay prepared."""
+        may_keep_an_end = self._may_keep_an_end
+        self.raw.execute(f"{statement} /* by duly itself */")
+        self._may_keep_an_end = may_keep_an_end
 
     def _leave_line(self) -> None:
         place, self._place = self._place, None
@@ -212,7 +247,7 @@ class SqliteSession(Session):
 
     def release(self) -> None:
         self._leave_line()
-        self.raw.set_authorizer(None)
+        self._is_lent = False
         if self._was_autocommit:
             self.raw.isolation_level = None
             self._was_autocommit = False
