@@ -41,6 +41,6 @@ def test_page_names_each_key_of_the_setting() -> None:
 
 def test_page_names_the_version_that_the_extra_asks_for() -> None:
     (bound,) = re.findall(
-        r'^django = \["django>=([\d.]+)"\]', (ROOT / "pyproject.toml").read_text(), re.M
+        r'^django = \["django>=([\d.]+)"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
     )
     assert bound in PAGE.read_text("utf-8")

@@ -18,6 +18,10 @@ from tests.script.test_killed import (
     NIGHTS,
     PLAY,
     Nightly,
+    assert_each_minute_is_credited_once,
+    cron,  # noqa: F401 - a fixture
+    crontab,
+    kill_at_random,
     nightly,  # noqa: F401 - a fixture
 )
 
@@ -177,3 +181,22 @@ def test_hold_killed_at_each_op_leaves_the_key_free_or_held_or_settled(
         credited += not waits
         assert (len(nightly.booked()), nightly.units()) == (credited, 10 * credited), (op, nth)
         assert commands_started(nightly).count(key_of(night)) == (1 if not waits else ran)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("start")
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.torture)])
+def test_a_real_crontab_line_of_a_command_killed_at_random_credits_each_minute_once(
+    nightly: Nightly,  # noqa: F811 - the fixture
+    cron: Callable[[str], None],  # noqa: F811 - the fixture
+    kills: int,
+) -> None:
+    """The command goes on without duly, and what it wrote is dropped; the next start makes it."""
+    file = nightly.folder / "credit.sh"
+    given = f"--database {nightly.database.url} --schedule '* * * * *' --after-crash retry"
+    cron(crontab(nightly, f"exec minutely {given} -- sh {file}"))
+
+    kill_at_random(nightly, file, kills)
+
+    assert_each_minute_is_credited_once(nightly)
+    assert len(commands_started(nightly)) >= len(nightly.booked())

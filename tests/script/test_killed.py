@@ -167,23 +167,22 @@ def test_a_start_killed_between_two_statements_leaves_neither(
 # ----------------------------------------------------------------------------------- a real crontab
 
 
-def of_the_line(folder: Path) -> list[int]:
-    """The processes that cron started for this folder's script: Python only, not their shells."""
+def of_the_line(file: Path) -> list[int]:
+    """The processes of duly that cron started for this file: not their shells, or commands."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes().split(b"\0")
         except OSError:
             continue
-        if str(folder / "credit.sql").encode() in words and b"duly" in words:
+        if str(file).encode() in words and b"duly" in words:
             found.append(int(entry.parent.name))
     return found
 
 
-def crontab(nightly: Nightly) -> str:
+def crontab(nightly: Nightly, arguments: str) -> str:
     """Each minute a start, and twice a start for who was killed."""
-    where = f"--database {nightly.database.url} --schedule '* * * * *' -p units:=10"
-    line = f"{sys.executable} -m duly sql minutely {nightly.folder / 'credit.sql'} {where}"
+    line = f"{sys.executable} -m duly {arguments}"
     line = f"{line} >> {nightly.folder / 'out'} 2>&1".replace("%", "\\%")
     return f"PYTHONPATH={ROOT / 'src'}\n" + "".join(
         f"* * * * * cd {nightly.folder} && sleep {wait} && {line}\n" for wait in (0, 20, 40)
@@ -198,16 +197,25 @@ def test_a_real_crontab_line_killed_at_random_credits_each_minute_once(
     cron: Callable[[str], None],  # noqa: F811 - the fixture
     kills: int,
 ) -> None:
+    file = nightly.folder / "credit.sql"
+    where = f"--database {nightly.database.url} --schedule '* * * * *' -p units:=10"
+    cron(crontab(nightly, f"sql minutely {file} {where}"))
+
+    kill_at_random(nightly, file, kills)
+
+    assert_each_minute_is_credited_once(nightly)
+
+
+def kill_at_random(nightly: Nightly, file: Path, kills: int) -> None:
+    """Kill so many of the line's starts, and return when half as many minutes are settled."""
     chance = random.Random(kills)
     killed: list[int] = []
-    cron(crontab(nightly))
-
     until = time.monotonic() + 90 + 60 * kills
     last = -1
     while len(killed) < kills or nightly.settled() <= kills // 2:
         assert time.monotonic() < until, (nightly.folder / "out").read_text()
         third = int(time.time() // 20)  # the last start of a minute lives
-        fresh = of_the_line(nightly.folder) if third != last and third % 3 != 2 else []
+        fresh = of_the_line(file) if third != last and third % 3 != 2 else []
         if fresh and len(killed) < kills:
             time.sleep(chance.uniform(0, 0.8))
             for pid in fresh:
@@ -219,6 +227,8 @@ def test_a_real_crontab_line_killed_at_random_credits_each_minute_once(
             last = third
         time.sleep(0.01)
 
+
+def assert_each_minute_is_credited_once(nightly: Nightly) -> None:
     keys = nightly.booked()
     times = [datetime.fromisoformat(key.partition(":")[2]) for key in keys]
     assert len(set(keys)) == len(keys), "a minute was credited twice"
