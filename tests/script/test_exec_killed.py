@@ -19,11 +19,11 @@ from tests.script.test_killed import (
     PLAY,
     Nightly,
     assert_each_minute_is_credited_once,
-    cron,  # noqa: F401 - a fixture
     crontab,
     kill_at_random,
     nightly,  # noqa: F401 - a fixture
 )
+from tests.units.test_real_cron import cron  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
