@@ -21,7 +21,7 @@ DRIVERS = ("sqlalchemy", "psycopg", "pymysql", "aiosqlite", "asyncmy")
 def facts(folder: str, versions_of: Sequence[str] = DRIVERS) -> list[str]:
     """The processor, the versions and the disk."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in versions_of)
-    return [
+    said = [
         (
             f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
             f"{_cpu()}, {os.cpu_count()} cores; load at the start {load()}"
@@ -32,6 +32,11 @@ def facts(folder: str, versions_of: Sequence[str] = DRIVERS) -> list[str]:
             " the same cores as the clients"
         ),
     ]
+    used = _used_by_others()
+    said.append(f"others used {used:.0%} of the processor in the second before")
+    if used > 0.1:
+        said[-1] += ": the machine was busy, so ratios count, and rates do not"
+    return said
 
 
 def load() -> str:
@@ -50,6 +55,21 @@ def sync_ms(folder: str, times: int = 21) -> float:
             os.fdatasync(file.fileno())
             took.append(time.perf_counter() - began)
     return statistics.median(took) * 1e3
+
+
+def _used_by_others(seconds: float = 1.0) -> float:
+    """The part of all cores that was at work while this process slept."""
+    idle, total = _ticks()
+    time.sleep(seconds)
+    idle_after, total_after = _ticks()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
+def _ticks() -> tuple[int, int]:
+    """Idle (and waiting for a disk), and all, of all cores, in clock ticks."""
+    fields = Path("/proc/stat").read_text(encoding="utf-8").splitlines()[0].split()[1:9]
+    ticks = [int(field) for field in fields]
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 def _cpu() -> str:

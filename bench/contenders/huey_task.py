@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "Huey"
 HAS_KEY = True
+SHARES = True
 logging.getLogger("huey").setLevel(logging.CRITICAL)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "Oban for Python"
 HAS_KEY = False  # its open version has no unique jobs
+SHARES = True
 PATIENCE_S = 10
 RESCUE = {"interval": 0.5, "rescue_after": 0.5}
 _LEFT = "SELECT count(*) FROM oban_jobs WHERE id = ANY(%s) AND state <> 'completed'"

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 NAME = "pgqueuer"
 HAS_KEY = True
+SHARES = True
 STALE = timedelta(seconds=1)
+POLL = timedelta(seconds=0.5)
 PATIENCE_S = 10
 _LEFT = "SELECT count(*) FROM pgqueuer WHERE dedupe_key = ANY(%s)"
 logging.getLogger("pgqueuer").setLevel(logging.CRITICAL)
@@ -49,7 +51,9 @@ class Worker:
         self._queries = PgQueuer.from_psycopg_connection(self._starter).qm.queries
         queuer = PgQueuer.from_psycopg_connection(self._queue)
         queuer.entrypoint("credit")(self._credit)
-        self._running = asyncio.create_task(queuer.qm.run(heartbeat_timeout=STALE))
+        self._running = asyncio.create_task(
+            queuer.qm.run(dequeue_timeout=POLL, heartbeat_timeout=STALE)
+        )
 
     async def work(self, names: Sequence[str], numbers: Sequence[int]) -> list[bool]:
         self._applied.clear()

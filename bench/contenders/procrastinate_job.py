@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "procrastinate"
 HAS_KEY = True
+SHARES = True
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 
