@@ -156,6 +156,7 @@ class App:
     backfill = _awaits(SyncApp.backfill)
     prune = _awaits(SyncApp.prune)
     receive = _awaits(SyncApp.receive)
+    _answer_once = _awaits(SyncApp._answer_once)  # noqa: SLF001 - for duly.contrib.asgi
     inbox_summary = _awaits(SyncApp.inbox_summary)
     inbox_messages = _awaits(SyncApp.inbox_messages)
     inbox_message = _awaits(SyncApp.inbox_message)

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from duly._core.instants import US_MAX
 from duly._core.payload import from_text
 from duly._core.wording import shown
 from duly.errors import IncomingInvalid, PayloadInvalid, UsageError
@@ -58,9 +59,9 @@ class Asked:
     life_us: int
 
     @property
-    def shown(self) -> str:
-        """The key as one line for people."""
-        return f"idempotency key {shown(self.key)}"
+    def nominal_us(self) -> int:
+        """Younger than every horizon: no prune deletes its row."""
+        return US_MAX
 
 
 @dataclass(frozen=True, slots=True)

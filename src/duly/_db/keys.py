@@ -156,7 +156,8 @@ class HttpRow(KeyRow):
     """The row of an idempotency key.
 
     Attributes:
-        answer: Of this request, before it is sealed; the stored one, once it was read.
+        answer: Of this request, before it is sealed.
+        stored: Of the first request, once it was read.
     """
 
     names: ClassVar[Mapping[str, str]] = {
@@ -170,6 +171,7 @@ class HttpRow(KeyRow):
     def __init__(self, asked: Asked, receipt_id: UUID) -> None:
         super().__init__(receipt_id)
         self.answer: Answer | None = None
+        self.stored: Answer | None = None
         self.columns = {
             "scope": asked.scope,
             "http_key": asked.key,
@@ -196,7 +198,7 @@ class HttpRow(KeyRow):
         is_over = handled_us is not None and (body is None or expires_us <= session.clock_us())
         if handled_us is not None and not is_over:
             kept = [(str(name), str(value)) for name, value in json.loads(headers)]
-            self.answer = Answer(int(status), kept, bytes(body))
+            self.stored = Answer(int(status), kept, bytes(body))
         return Standing(
             Disposition.WAIVED if is_over else Disposition.APPLIED,
             bytes(fingerprint),

@@ -15,6 +15,7 @@ from duly._core import retention
 from duly._core.inbox import ParkedState
 from duly._core.instants import as_utc, to_us
 from duly._core.message import Message
+from duly._core.states import Outcome
 from duly._sync import deciding, inbox, prune, receiving
 from duly._sync.base import AppBase
 from duly._sync.claim import seconds
@@ -23,7 +24,9 @@ from duly.errors import DuplicateJob, HandlerInvalid, UsageError
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duly._core.idempotency import Answer, Asked
     from duly._core.inbox_view import InboxEntry, InboxMessage, InboxSummary, ParkedMessage
+    from duly._sync.answering import Answered
     from duly._sync.receiving import Receipt
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -95,7 +98,7 @@ class Consuming(AppBase):
             raise UsageError(f"no consumer is called {str(consumer)[:100]!r}: {hint}")
         wait_s = seconds(wait)
         self._readiness.ensure()
-        return receiving.received(
+        receipt = receiving.received(
             self._attempts,
             consumer,
             self.consumers[consumer],
@@ -106,6 +109,25 @@ class Consuming(AppBase):
             sent_at=sent_at,
             wait_s=wait_s,
         )
+        self.database.attempt_ended(applied=receipt.is_new)
+        return receipt
+
+    def _answer_once(
+        self, asked: Asked, work: Callable[[Any], Answer], handle: type[Any], wait_s: float
+    ) -> Answered:
+        """Answer a request under an idempotency key, once; for `duly.contrib.http`.
+
+        Raises:
+            StoreUnavailable: The key could not be looked at; nothing was done.
+            BaseException: A signal or a cancellation.
+        """
+        from duly._sync.answering import answered, available
+
+        with available():
+            self._readiness.ensure()
+        done = answered(self._attempts, asked, work, handle, wait_s)
+        self.database.attempt_ended(applied=done.report.outcome is Outcome.APPLIED)
+        return done
 
     # For a person
 
