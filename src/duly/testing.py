@@ -155,7 +155,9 @@ def cut(connection: Any) -> None:
         # The class's own, because duly lends connections that refuse to be closed.
         sqlite3.Connection.close(raw)
     elif "aiosqlite.Connection" in names:
-        raw.stop()
+        from duly._db.sessions.aiosqlite_driver import let_go
+
+        let_go(raw)
     elif names & {"psycopg.Connection", "psycopg.AsyncConnection"}:
         if not raw.closed:
             with socket.socket(fileno=os.dup(raw.fileno())) as wire:

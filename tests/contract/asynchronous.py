@@ -36,6 +36,7 @@ class Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="test-loop", daemon=True)
         self._is_over = False
+        self._task: asyncio.Task[Any] | None = None
         self._thread.start()
 
     def _run(self) -> None:
@@ -49,7 +50,12 @@ class Loop:
 
     def result(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What *work* returns, done in the loop."""
-        return asyncio.run_coroutine_threadsafe(_kept(work), self._loop).result()()
+        return asyncio.run_coroutine_threadsafe(self._kept(work), self._loop).result()()
+
+    def cancel(self) -> None:
+        """Cancel the task that does the last work given; from within the loop."""
+        assert self._task is not None
+        self._task.cancel()
 
     def close(self) -> None:
         self._is_over = True
@@ -58,19 +64,19 @@ class Loop:
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
+    async def _kept(self, work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
+        """How *work* ended, as a value: a KeyboardInterrupt of a task's would end the loop."""
+        self._task = asyncio.current_task()
+        try:
+            value = await work
+        except BaseException as error:
+            raised = error
 
-async def _kept(work: Coroutine[Any, Any, Any]) -> Callable[[], Any]:
-    """How *work* ended, as a value: a KeyboardInterrupt of a task's would end the loop."""
-    try:
-        value = await work
-    except BaseException as error:
-        raised = error
+            def again() -> Any:
+                raise raised
 
-        def again() -> Any:
-            raise raised
-
-        return again
-    return lambda: value
+            return again
+        return lambda: value
 
 
 class SyncRun:
@@ -85,6 +91,10 @@ class SyncRun:
     @property
     def connection(self) -> Any:
         return self.awaited.connection.sync_connection
+
+    @property
+    def session(self) -> Any:
+        return self.awaited.session.sync_session
 
     def execute(self, sql: str, params: Any = None) -> Any:
         return await_only(self.awaited.execute(sql, params))

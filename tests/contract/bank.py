@@ -117,18 +117,26 @@ def autocommit(database: Database) -> Any:
 
 
 class Bank:
-    """One job and one account; closes what it opened."""
+    """One job and one account; closes what it opened.
 
-    def __init__(self, ledger: Ledger) -> None:
+    Args:
+        ledger: Where they are.
+        job: The name of the job, whose effect is no credit then; otherwise nobody else's.
+        options: Of every App.
+    """
+
+    def __init__(self, ledger: Ledger, job: str | None = None, **options: Any) -> None:
         self.ledger = ledger
+        self._options = options
         self.database = ledger.database
         self.name: DatabaseName = ledger.database.name
         self.url = ledger.database.url
         number = next(_numbers)
-        self.job = f"credit-{os.getpid()}-{number}"
+        self.job = job or f"credit-{os.getpid()}-{number}"
         self.account = number
         self._open = ExitStack()
-        self.run(f"INSERT INTO balance (id, units) VALUES ({number}, 0)")
+        if job is None:
+            self.run(f"INSERT INTO balance (id, units) VALUES ({number}, 0)")
 
     def close(self) -> None:
         self._open.close()
@@ -196,13 +204,14 @@ class Bank:
 
     def app(self, database: Any = None, **options: Any) -> duly.App:
         """An App on this ledger, closed with the bank."""
-        app = duly.App(database or self.url, **options)
+        app = duly.App(database or self.url, **{**self._options, **options})
         self._open.callback(app.close)
         return app
 
     def aio_app(self, database: Any = None, **options: Any) -> Any:
         """A `duly.aio.App` on this ledger with the face of a `duly.App`, closed with the bank."""
-        app = AioApp(self.loop, database or async_url(self.url), **options)
+        given = {**self._options, **options}
+        app = AioApp(self.loop, database or async_url(self.url), **given)
         self._open.callback(app.close)
         return app
 

@@ -83,7 +83,7 @@ def app_on(bank: Bank, **options: Any) -> duly.App:
     alias = alias_of(bank.database)
     from duly.contrib.django import App
 
-    app = App(alias, **options)
+    app = App(alias, **{**bank._options, **options})
     bank.on_close(app.close)
     connection_of(bank)
     return app

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
 from sqlalchemy.orm import Session
+from sqlalchemy.util import greenlet_spawn
 
 import duly
+import duly.aio
+from duly._aio.once import _place_of as aio_place_of
+from duly._sync.once import place_of
 from tests.contract import django_project
-from tests.contract.asynchronous import AioConnection
+from tests.contract.asynchronous import AioConnection, SyncRun
 from tests.contract.bank import OLD, Bank, execute
 
 if TYPE_CHECKING:
@@ -116,11 +120,50 @@ class BlockDoor(AppDoor):
         self._effect = effect
         given = {} if payload is OMITTED else {"payload": payload}
         key = self.bank.occurrence(at, partition)
-        with duly.once(self.app.database.engine, key, wait=wait, **given) as run:
+        return self.done_once(key, self._handle, wait=wait, **given)
+
+    def done_once(
+        self, key: duly.Occurrence, handler: Callable[[Any], Any], **options: Any
+    ) -> Answer:
+        """Let *handler* be the block."""
+        with duly.once(self.app.database.engine, key, **options) as run:
             if run.is_new:
-                run.value = self._handle(run)
-        outcome = duly.Outcome.APPLIED if run.is_new else duly.Outcome.DUPLICATE
-        return Answer(outcome, run.key, run.attempt, run.value)
+                run.value = handler(run)
+        return _answer_of(run)
+
+    @property
+    def attempts(self) -> Any:
+        """What makes the attempts."""
+        return place_of(self.app.database.engine, None).attempts
+
+
+class AioBlockDoor(BlockDoor):
+    """The block of `async with duly.aio.once(…)`."""
+
+    def __init__(self, bank: Bank) -> None:
+        self._engine = bank.aio_engine()
+        super().__init__(bank, bank.aio_app(self._engine))
+
+    def done_once(
+        self, key: duly.Occurrence, handler: Callable[[Any], Any], **options: Any
+    ) -> Answer:
+        async def done() -> Answer:
+            async with duly.aio.once(self._engine, key, **options) as run:
+                if run.is_new:
+                    run.value = await greenlet_spawn(handler, SyncRun(run))
+            return _answer_of(run)
+
+        answer: Answer = self.bank.loop.result(done())
+        return answer
+
+    @property
+    def attempts(self) -> Any:
+        return self.bank.loop.result(aio_place_of(self._engine, None)).attempts
+
+
+def _answer_of(run: Any) -> Answer:
+    outcome = duly.Outcome.APPLIED if run.is_new else duly.Outcome.DUPLICATE
+    return Answer(outcome, run.key, run.attempt, run.value)
 
 
 def app(**options: Any) -> Callable[[Bank], Door]:
@@ -166,6 +209,10 @@ class DjangoDoor(AppDoor):
 
 def app_session(bank: Bank) -> Door:
     return SessionDoor(bank, bank.app(bank.engine()))
+
+
+def aio_session(bank: Bank) -> Door:
+    return SessionDoor(bank, bank.aio_app(bank.aio_engine()))
 
 
 def once_block(bank: Bank) -> Door:

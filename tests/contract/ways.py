@@ -95,6 +95,8 @@ WAYS = (
     own("aio-app-engine", doors.aio(), mode="async"),
     own("aio-app-autocommit-engine", doors.aio(isolation_level="AUTOCOMMIT"), mode="async"),
     own("aio-app-nullpool-engine", doors.aio(poolclass=NullPool), mode="async"),
+    own("aio-once-block", doors.AioBlockDoor, mode="async"),
+    own("aio-app-session", doors.aio_session, kind="session", mode="async"),
     claim("claim-driver", callers.driver(Bank.connect), "driver"),
     claim("claim-driver-begin", callers.driver_begin(Bank.autocommit), "driver"),
     claim("claim-sqlalchemy-connection", callers.sqlalchemy_connection, "session"),

@@ -11,17 +11,26 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 from uuid import UUID
 
 import sqlalchemy
 from sqlalchemy.pool import NullPool
 
 import duly
+from tests.contract import bank as contract
+from tests.contract import ways
+from tests.contract.doors import AppDoor, BlockDoor, Door
+from tests.servers.database import Database, DatabaseName
 
 PRUNED = datetime(2001, 1, 1, tzinfo=UTC)  # at or below the horizon of the job `pruned`
 PATIENCE_S = 10.0
+WAYS = {way.name: way for way in ways.WAYS}
+DRIVERS: dict[str, DatabaseName] = {
+    "sqlite": "sqlite", "postgresql": "postgresql", "mysql": "mariadb", "mariadb": "mariadb",
+}  # fmt: skip
 _CACHED_S = 0.12  # innodb_trx is a copy that is renewed only when nobody read it for 0.1 s
 
 _OPEN_TRANSACTIONS = {
@@ -46,30 +55,86 @@ Doing = Callable[["duly.Run"], None]
 
 
 class Bank:
-    """An App with the jobs of these tests; one per process and database.
+    """An App with the jobs of these tests; one per process, database and way in.
 
     Attributes:
         doing: By partition, what the handler does after its effect; nothing else if absent.
         calls: By key, how often the handler ran in this process.
     """
 
-    def __init__(self, url: str, *, evidence_after: float = 60.0) -> None:
+    def __init__(self, url: str, *, way: str = "app-url", evidence_after: float = 60.0) -> None:
         # A marker under way would make the same cell go two ways.
-        self.app = duly.App(url, started_by="tests", evidence_after=evidence_after)
+        self.site = Site(url, self._handle, started_by="tests", evidence_after=evidence_after)
+        door = self.site.open(way)
+        assert isinstance(door, AppDoor)
+        self._door = door
+        face: Any = OnceApp(door, self._handle) if isinstance(door, BlockDoor) else door.app
+        self.app: duly.App = face
         self.doing: dict[str, Doing] = {}
         self.calls = Counter[str]()
-        for name in ("work", "pruned"):
-            self.app.job(name)(self._handle)
+
+    def close(self) -> None:
+        self.site.close()
 
     def _handle(self, run: duly.Run) -> str:
         self.calls[run.key] += 1
-        run.execute(
-            "INSERT INTO effect (occurrence, attempt) VALUES (:key, :attempt)",
-            {"key": run.key, "attempt": str(run.attempt)},
-        )
-        if run.partition in self.doing:
-            self.doing[run.partition](run)
+        self._door.executing(run)(effect(run.key, run.attempt))
+        if run.occurrence.partition in self.doing:
+            self.doing[run.occurrence.partition](run)
         return "done"
+
+
+def effect(key: str, attempt: object) -> str:
+    """The statement that is the effect."""
+    return f"INSERT INTO effect (occurrence, attempt) VALUES ('{key}', '{attempt}')"
+
+
+class Site(contract.Bank):
+    """The jobs `work` and `pruned` on a database that this process only reaches."""
+
+    def __init__(self, url: str, handler: Any = None, **options: Any) -> None:
+        name = DRIVERS[sqlalchemy.make_url(url).get_backend_name()]
+        super().__init__(contract.Ledger(Database(name, url), None), "work", **options)
+        self._handler = handler
+
+    def open(self, way: str) -> Door:
+        """The door that a way in is named for."""
+        return WAYS[way].open(self)
+
+    def define(self, app: duly.App, handler: Any = None, **options: Any) -> duly.App:
+        for name in ("work", "pruned"):
+            app.job(name, **options)(self._handler or handler)
+        return app
+
+
+class OnceApp:
+    """The block of a `with duly.once(…)`, with the face of an App."""
+
+    def __init__(self, door: BlockDoor, handler: Callable[[Any], Any]) -> None:
+        self._door, self._handler = door, handler
+        with mock.patch("duly._sync.once.EVIDENCE_AFTER_S", 60.0):
+            self._attempts = door.attempts
+
+    def run(self, job: str, at: datetime, *, partition: str = "", **options: Any) -> duly.Result:
+        occurrence = duly.Occurrence(job, at, partition)
+        answer = self._door.done_once(occurrence, self._handler, **options)
+        return duly.Result(
+            answer.outcome,
+            answer.key,
+            answer.attempt_id,
+            answer.value,
+            duration=timedelta(0),
+            source="once",
+            late=timedelta(0),
+        )
+
+    @property
+    def _probe(self) -> Any:
+        return self._attempts.probe
+
+    @_probe.setter
+    def _probe(self, probe: Any) -> None:
+        self._attempts.probe = probe
 
 
 @dataclass(frozen=True)
@@ -107,6 +172,7 @@ class Ledger:
         self.name = name
         self.url = url
         self.bank = Bank(url)
+        self._banks = {"app-url": self.bank}
         self._engine = sqlalchemy.create_engine(
             url, poolclass=NullPool, isolation_level="AUTOCOMMIT"
         )
@@ -121,7 +187,14 @@ class Ledger:
 
     def close(self) -> None:
         self._connection.close()
-        self.bank.app.close()
+        for bank in self._banks.values():
+            bank.close()
+
+    def bank_of(self, way: str) -> Bank:
+        """This process's bank on that way in."""
+        if way not in self._banks:
+            self._banks[way] = Bank(self.url, way=way)
+        return self._banks[way]
 
     def reconnect(self) -> None:
         """After the server was down."""

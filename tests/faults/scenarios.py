@@ -1,34 +1,28 @@
-"""The ways an attempt can go, as lists of ops, and the cells of the matrix that they span.
+"""The ways an attempt can go, as lists of ops.
 
-A scenario reaches its ops with the outcome that it names. A cell is one op of one scenario, the
-moment before or after it, and what happens then.
+A scenario reaches its ops with the outcome that it names.
 """
 
 from __future__ import annotations
 
-import os
-import signal
+import inspect
 import sqlite3
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from unittest import mock
 
+import aiosqlite
 import psycopg
 import pymysql
+from sqlalchemy.util import await_only
 
 import duly
 from duly import testing
-from duly._core import ops
-from duly._core.payload import canonical
-from duly._core.resolve import Nominal
-from duly._sync.claim import looks_old
-from duly._sync.process import new_attempt_id
-from tests.faults.ledger import PRUNED, Bank, HandlerError
+from tests.faults.ledger import PRUNED, HandlerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Moment: TypeAlias = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = ("before", "after")
@@ -94,18 +88,31 @@ def end(run: duly.Run) -> None:
     """Ends duly's transaction behind its back; on MariaDB the effect and the claim land."""
     raw = run.connection.connection.driver_connection
     assert raw is not None
-    if isinstance(raw, psycopg.Connection):
+    if isinstance(raw, psycopg.Connection | psycopg.AsyncConnection):
         # One text, because no statement may follow an end: in another transaction, which looks
         # like ours.
-        raw.execute("ROLLBACK; BEGIN")
-    elif isinstance(raw, sqlite3.Connection):
-        raw.execute("SELECT 1")
+        _done(raw.execute("ROLLBACK; BEGIN"))
+    elif isinstance(raw, sqlite3.Connection | aiosqlite.Connection):
+        harmless = partial(_rows, raw, "SELECT 1")
+        harmless()
         try:
-            raw.execute("INSERT OR ROLLBACK INTO duly_guard (id, ledger_id) VALUES (1, '')")
+            _rows(raw, "INSERT OR ROLLBACK INTO duly_guard (id, ledger_id) VALUES (1, '')")
         except sqlite3.IntegrityError:
-            raw.execute("SELECT 1")  # prepared before, so nothing kept it from running outside
+            harmless()  # prepared before, so nothing kept it from running outside
     else:
-        type(raw).query(raw, "COMMIT")  # past what the lent connection refuses
+        _done(type(raw).query(raw, "COMMIT"))  # past what the lent connection refuses
+
+
+def _rows(raw: Any, sql: str) -> Any:
+    """All rows, so that the prepared statement is free to be used again."""
+    if isinstance(raw, aiosqlite.Connection):
+        return _done(raw.execute_fetchall(sql))
+    return raw.execute(sql).fetchall()
+
+
+def _done(work: Any) -> Any:
+    """What a driver's call gives; awaited, where it is one of a task's."""
+    return await_only(work) if inspect.isawaitable(work) else work
 
 
 # Scenarios
@@ -338,233 +345,3 @@ SCENARIOS: dict[str, Scenario] = {
         ),
     )
 }
-
-
-# Cells
-
-KINDS = ("kill", "cut", "contention", "refused", "plain", "interrupt", "terminate", "sigint")
-STOPS = {"interrupt": KeyboardInterrupt, "sigint": KeyboardInterrupt, "terminate": SystemExit}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One fault: *kind* happens at the op at *place* of *scenario* on *database*."""
-
-    database: str
-    scenario: str
-    place: int
-    moment: Moment
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.database}-{self.scenario}-{self.place}-{self.moment}-{self.op}-{self.kind}"
-
-    @property
-    def plan(self) -> Scenario:
-        return SCENARIOS[self.scenario]
-
-    @property
-    def op(self) -> str:
-        return self.plan.ops_on(self.database)[self.place]
-
-    @property
-    def is_past_seal(self) -> bool:
-        """The seal was sent in the transaction that the fault meets, or the commit was."""
-        return self.op == "Commit" or (self.op == "Seal" and self.moment == "after")
-
-    @property
-    def has_landed(self) -> bool:
-        """A COMMIT of the effect was performed before the fault."""
-        done = [
-            place
-            for place, op in enumerate(self.plan.ops_on(self.database)[: self.place + 1])
-            if op == "Commit"
-            and (place != self.plan.first_place or self.plan.first_moment == "after")
-            and (place < self.place or self.moment == "after")
-        ]
-        return bool(done)
-
-    @property
-    def skip(self) -> int:
-        """How many ops of this name come before; one that the scenario fails has no `after`."""
-        plan = self.plan
-        ops = plan.ops_on(self.database)
-        return sum(
-            1
-            for place in range(self.place)
-            if ops[place] == self.op
-            and not (
-                place == plan.first_place
-                and plan.first_moment == "before"
-                and self.moment == "after"
-            )
-        )
-
-
-def cells() -> Iterator[Cell]:
-    """The whole matrix."""
-    for database in DATABASES:
-        for plan in SCENARIOS.values():
-            if database not in plan.databases:
-                continue
-            for place in range(plan.since, len(plan.ops_on(database))):
-                for moment in MOMENTS:
-                    for kind in KINDS:
-                        yield Cell(database, plan.name, place, moment, kind)
-
-
-# Staging
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One start of one scenario: on which database, under which key.
-
-    Attributes:
-        partition: Nobody else's.
-        at: The nominal time.
-    """
-
-    database: str
-    bank: Bank
-    plan: Scenario
-    partition: str
-    at: datetime
-
-    @property
-    def occurrence(self) -> duly.Occurrence:
-        correction = 2 if self.plan.corrects else 1
-        return duly.Occurrence(self.plan.job, self.at, self.partition, correction)
-
-    @property
-    def older(self) -> list[duly.Occurrence]:
-        """The missing occurrences that a tick found with this one, newest first."""
-        times = (self.at - number * MINUTE for number in range(1, self.plan.covers + 1))
-        return [duly.Occurrence(self.plan.job, at, self.partition) for at in times]
-
-    @property
-    def by_hand(self) -> duly.Occurrence | None:
-        """The one of them that a person runs before the start; it stands in their midst."""
-        return self.older[self.plan.covers // 2] if self.plan.covers else None
-
-    def prepare(self) -> None:
-        """What happened before."""
-        if self.by_hand is not None:
-            self.bank.app.run(self.plan.job, self.by_hand.nominal_time, partition=self.partition)
-        if self.plan.is_applied:
-            self.bank.app.run(self.plan.job, self.at, partition=self.partition, payload=1)
-
-    def start(self) -> duly.Result:
-        """The start, with the scenario's own fault but no other."""
-        if self.plan.does is not None:
-            self.bank.doing[self.partition] = self.plan.does
-        with ExitStack() as stack:
-            if self.plan.is_blind:
-                stack.enter_context(mock.patch("duly._sync.starting.looks_old", return_value=False))
-            for context in self._first():
-                stack.enter_context(context)
-            return self._start(self.plan.wait_s)
-
-    @contextmanager
-    def faulted(self, cell: Cell) -> Iterator[testing.Injected]:
-        """The start within meets the cell's fault as well."""
-        with self._fault(cell) as injected:
-            yield injected
-
-    def retry(self) -> duly.Result:
-        """An ordinary start, later."""
-        self.bank.doing.pop(self.partition, None)
-        return self._start(WAIT_S, slots=1)
-
-    def _start(self, wait_s: float, *, slots: int | None = None) -> duly.Result:
-        app = self.bank.app
-        if self.plan.by_tick:
-            return self._start_by_tick(wait_s, self.plan.slots if slots is None else slots)
-        if self.plan.corrects:
-            key = duly.Occurrence(self.plan.job, self.at, self.partition).key
-            return app.correct(key, reason="wrong rate", actor="ann")
-        return app.run(
-            self.plan.job,
-            self.at,
-            partition=self.partition,
-            payload=self.plan.payload,
-            wait=wait_s,
-        )
-
-    def _start_by_tick(self, wait_s: float, slots: int | None) -> duly.Result:
-        """As a tick starts the one that covers the others, but in a partition of its own."""
-        app = self.bank.app
-        app._readiness.ensure()
-        payload = canonical(self.plan.payload)
-        request = ops.Request(
-            self.occurrence,
-            payload.fingerprint,
-            new_attempt_id(),
-            looks_old=looks_old(self.occurrence),
-            slots=slots,
-            cover=[each.nominal_us for each in self.older],
-        )
-        nominal = Nominal(self.at, "schedule", self.at)
-        job = app.jobs[self.plan.job]
-        return app._attempts.make(job, request, payload, nominal, schedule=None, wait_s=wait_s)
-
-    def _first(self) -> list[Any]:
-        plan = self.plan
-        if plan.first is None:
-            return []
-        where: dict[str, Any] = {
-            "op": plan.ops_on(self.database)[plan.first_place],
-            "when": plan.first_moment,
-        }
-        app = self.bank.app
-        if plan.first == "contention":
-            error: Exception = driver_error("contention", self.database)
-            return [testing.fault(app, **where, kind="raise", error=error)]
-        if plan.first == "lost":
-            error = driver_error("lost", self.database)
-        else:
-            error = ConnectionResetError("no answer")
-        raised = testing.fault(app, **where, kind="raise", error=error)
-        if self.database == "sqlite":
-            return [raised]
-        return [testing.fault(app, **where, kind="cut"), raised]
-
-    def _fault(self, cell: Cell) -> Any:
-        app = self.bank.app
-        where: dict[str, Any] = {"op": cell.op, "when": cell.moment, "skip": cell.skip}
-        match cell.kind:
-            case "plain":
-                return testing.fault(app, **where, kind="raise")
-            case "contention" | "refused":
-                error = driver_error(cell.kind, self.database)
-                return testing.fault(app, **where, kind="raise", error=error)
-            case "sigint":
-                return signalled(app, signal.SIGINT, **where)
-            case _:
-                return testing.fault(app, **where, kind=cell.kind)  # type: ignore[arg-type]
-
-
-@contextmanager
-def signalled(
-    app: duly.App, number: signal.Signals, *, op: str, when: Moment, skip: int = 0
-) -> Iterator[testing.Injected]:
-    """Send this process a real signal at an op, once."""
-    injected = testing.Injected()
-    chances = 0
-    outer = app._probe
-
-    def probe(moment: str, current: Any, target: Any) -> None:
-        nonlocal chances
-        if outer is not None:
-            outer(moment, current, target)
-        if type(current).__name__ == op and moment == when:
-            chances += 1
-            if chances == skip + 1:
-                injected.fired += 1
-                os.kill(os.getpid(), number)
-
-    app._probe = probe
-    try:
-        yield injected
-    finally:
-        app._probe = outer

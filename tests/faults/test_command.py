@@ -14,7 +14,8 @@ import duly
 from duly import testing
 from duly._core import ops
 from duly._sync.commanding import HOLD, RETRY, Commanding
-from tests.faults.scenarios import DATABASES, MOMENTS, STOPS, WAIT_S, Moment, driver_error, young
+from tests.faults.matrix import STOPS
+from tests.faults.scenarios import DATABASES, MOMENTS, WAIT_S, Moment, driver_error, young
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import aiosqlite
 import pytest
 
 import duly
@@ -18,6 +21,8 @@ from tests.faults.ledger import Bank, HandlerError
 from tests.faults.scenarios import driver_error, fail, lose, young
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.faults.conftest import Ledgers
     from tests.faults.victims import Victims
     from tests.servers.database import Database
@@ -189,6 +194,32 @@ def test_cut_takes_no_stranger() -> None:
     """What is no connection is refused by name."""
     with pytest.raises(duly.UsageError, match=r"builtins\.object"):
         testing.cut(object())
+
+
+def test_task_that_closes_a_cut_connection_waits_for_nobody(tmp_path: Path) -> None:
+    """The thread of an aiosqlite connection ends with the cut, and answers no more."""
+
+    async def main() -> None:
+        connection = await aiosqlite.connect(tmp_path / "cut.db")
+        began, may_end = threading.Event(), threading.Event()
+
+        def held() -> None:
+            began.set()
+            may_end.wait(60)
+
+        await connection.create_function("held", 0, held)
+        statement = asyncio.ensure_future(connection.execute("SELECT held()"))
+        await asyncio.to_thread(began.wait, 60)
+
+        testing.cut(connection)
+        may_end.set()
+        await connection.close()
+        await statement
+
+        with pytest.raises(ValueError, match="no active"):
+            await connection.execute("SELECT 1")
+
+    asyncio.run(main())
 
 
 def test_connection_given_up_just_after_it_was_armed_keeps_no_lock(database: Database) -> None:

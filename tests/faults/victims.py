@@ -55,11 +55,13 @@ class Victims:
 def start_attempt(order: dict[str, Any]) -> None:
     """One start of a scenario, with a cell's fault."""
     from tests.faults.ledger import Bank
-    from tests.faults.scenarios import Cell, Stage
+    from tests.faults.matrix import Cell
+    from tests.faults.staging import Stage
 
     cell = Cell(**order["cell"])
     at = datetime.fromisoformat(order["at"])
-    stage = Stage(cell.database, Bank(order["url"]), cell.plan, order["partition"], at)
+    bank = Bank(order["url"], way=cell.way)
+    stage = Stage(cell.database, bank, cell.plan, order["partition"], at)
     with stage.faulted(cell):
         stage.start()
 
@@ -129,7 +131,7 @@ def _die() -> None:
 
 
 def main() -> None:
-    ours = ("duly._sync.app", "psycopg", "pymysql", "tests.faults.scenarios")
+    ours = ("tests.faults.staging", "duly._aio.app", "duly.contrib.django", "django.db.models")
     for name in (*ours, *sys.argv[1:]):
         importlib.import_module(name)
     for line in sys.stdin:

@@ -84,7 +84,7 @@ class AiosqliteSession(SqliteSession):
         self.raw.interrupt()
 
     def _give_up(self) -> None:
-        self.driver.stop()
+        let_go(self.driver)
 
     def arm(self) -> None:
         self._arm_there()
@@ -107,6 +107,17 @@ class AiosqliteSession(SqliteSession):
                 awaited(self.driver.close())
         finally:
             self._leave_line()
+
+
+def let_go(driver: Any) -> None:
+    """Let a connection be closed as soon as its thread is free, and wait for nothing.
+
+    A `close()` after the driver's own `stop()` may wait for a thread that has ended, for ever.
+    """
+    raw, driver._connection = driver._connection, None  # noqa: SLF001 - its `close` looks there
+    if raw is not None:
+        driver._tx.put_nowait((None, raw.close))  # noqa: SLF001 - as below
+    driver.stop()
 
 
 async def _executed(driver: Any, work: Callable[[], Any]) -> Any:
