@@ -90,7 +90,7 @@ def test_start_of_key_settled_otherwise_is_refused_with_the_command(
 
     assert caught.value.details["disposition"] == disposition
     assert disposition in str(caught.value)
-    assert f"duly correct '{door.bank.occurrence().key}' --reason" in str(caught.value)
+    assert f"correct '{door.bank.occurrence().key}' --reason" in str(caught.value)
     assert door.bank.units == 0
     assert [s.disposition for s in door.bank.settled] == [disposition]
 
