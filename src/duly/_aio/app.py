@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper, wraps
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from duly._aio.blocking import Watched
 from duly._aio.loops import OneLoop
 from duly._aio.run import Run
 from duly._aio.turn import AWAITED, performed
+from duly._core.job import is_awaited
 from duly._db.waiting import awaited
 from duly._sync.app import App as SyncApp
 from duly._sync.refusals import Result
@@ -60,15 +61,16 @@ def _defines(
         define = method(self._app, *args, **named)
 
         def decorate(handler: Handler) -> Handler:
-            if not iscoroutinefunction(handler):
+            if not is_awaited(handler):
                 raise HandlerInvalid(
-                    f"job {args[0] if args else named['name']}: a plain function would block the"
-                    " event loop: write the handler as `async def`, or use duly.App"
+                    f"job {args[0] if args else named['name']}: its handler is no coroutine"
+                    " function, and a plain one would block the event loop: write it as `async def`"
+                    " without yield, or use duly.App"
                 )
 
             @wraps(handler)
             def handled(run: Run) -> Any:
-                return awaited(handler(run))
+                return awaited(Watched(handler(run), run.key))
 
             define(handled)
             return handler

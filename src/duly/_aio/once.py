@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from duly._aio.blocking import Watched
 from duly._aio.loops import OneLoop
 from duly._aio.run import Run
 from duly._aio.turn import AWAITED, Turn, in_greenlet, performed
@@ -122,7 +123,7 @@ class Once(OnceBase):
             place = await _place_of(self._database, self._schema)
 
             def handler(run: Run) -> Any:
-                return awaited(function(run, *args, **named))
+                return awaited(Watched(function(run, *args, **named), run.key))
 
             work = partial(self._made, place, occurrence, payload, handler, Run)
             return (await performed(work)).value

@@ -76,10 +76,10 @@ def define(jobs: Mapping[str, Job], job: Job) -> None:
             f"the handler of {job.name!r} is {type(job.handler).__name__}, which cannot be called:"
             " decorate a function that takes the run"
         )
-    if inspect.iscoroutinefunction(job.handler):
+    if is_awaited(job.handler) or inspect.isasyncgenfunction(job.handler):
         raise HandlerInvalid(
-            f"the handler of {job.name!r} is an async function, which this App does not await: use"
-            " a plain `def`"
+            f"the handler of {job.name!r} is an async function, which duly.App does not await: use"
+            " a plain `def`, or duly.aio.App"
         )
     if job.name in jobs:
         raise DuplicateJob(
@@ -98,6 +98,12 @@ def define(jobs: Mapping[str, Job], job: Job) -> None:
                 " their keys: one name belongs to one job",
                 job=job.name,
             )
+
+
+def is_awaited(handler: Any) -> bool:
+    """Whether a call of *handler* gives a coroutine."""
+    called = getattr(type(handler), "__call__", None)  # noqa: B004 - what a call runs
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
 def check_name(name: object) -> None:
