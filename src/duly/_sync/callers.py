@@ -63,13 +63,24 @@ def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> S
 
 
 def synchronous(connection: Any) -> Any:
-    """What SQLAlchemy's AsyncConnection or AsyncSession stands for."""
+    """What SQLAlchemy's AsyncConnection or AsyncSession stands for.
+
+    Raises:
+        NoTransaction: The connection was not opened.
+    """
     kind: Any = type(connection)
     if not comes_from("sqlalchemy", kind):
         return connection
+    if kind.__name__ == "async_scoped_session":
+        connection = connection()
     for name in ("sync_connection", "sync_session"):
         if (found := getattr(connection, name, None)) is not None:
             return found
+    if kind.__name__ == "AsyncConnection":
+        raise NoTransaction(
+            "duly.aio.claim: this AsyncConnection is not open: claim inside `async with"
+            " engine.begin() as connection:`"
+        )
     return connection
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from duly._db.sessions.base import allow_ends, refuse_ends
-from duly._db.sessions.sqlite_driver import SqliteSession
+from duly._db.dialects import ErrorKind
+from duly._db.sessions.base import Params, allow_ends, refuse_ends
+from duly._db.sessions.sqlite_driver import BUSY_SLICE_MS, SqliteSession
 from duly._db.sessions.stopping import stoppable
 from duly._db.waiting import awaited, in_loop
+from duly.errors import NoTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,9 +53,10 @@ class AiosqliteSession(SqliteSession):
 
     def __init__(self, driver: aiosqlite.Connection, schema: str | None) -> None:
         if driver._connection is None:  # noqa: SLF001 - `_conn` raises a bare ValueError
-            raise sqlite3.ProgrammingError(_CLOSED)
+            raise NoTransaction(f"duly.claim: the connection cannot be used: {_CLOSED}")
         super().__init__(driver._connection, schema)  # noqa: SLF001 - as above
         self.driver: Any = driver
+        self._caller_until_s = 0.0
 
     run = _there(SqliteSession.run)
     change = _there(SqliteSession.change)
@@ -85,6 +89,24 @@ class AiosqliteSession(SqliteSession):
 
     def _give_up(self) -> None:
         let_go(self.driver)
+
+    def _bound_caller(self, wait: float) -> None:
+        # SQLite's own wait cannot be interrupted, so it is made of short ones.
+        self._caller_until_s = time.monotonic() + wait
+        super()._bound_caller(min(wait, BUSY_SLICE_MS / 1000))
+
+    def _execute(self, text: str, params: Params) -> Any:
+        while True:
+            began_s = time.monotonic()
+            try:
+                return super()._execute(text, params)
+            except sqlite3.OperationalError as error:
+                now_s = time.monotonic()
+                # Where SQLite did not wait at all, it saw that waiting is in vain.
+                waited = now_s - began_s > BUSY_SLICE_MS / 2000
+                is_over = self.is_hurried or now_s > self._caller_until_s
+                if is_over or not waited or self.classify(error) is not ErrorKind.CONTENTION:
+                    raise
 
     def arm(self) -> None:
         self._arm_there()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FORBIDDEN = {22, 24}
 _ENDS = ("commit", "rollback", "close", "set_authorizer", "set_trace_callback")
 _COMMIT_RETRY_S = 0.01
-_BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
+BUSY_SLICE_MS = 100  # SQLite waits in C: between slices Python sees a Ctrl-C
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -104,7 +104,7 @@ class SqliteSession(Session):
             self._was_autocommit = True
         if self._busy_timeout_ms is None:
             self._busy_timeout_ms = self._plain("PRAGMA busy_timeout").fetchone()[0]
-        self.raw.execute(f"PRAGMA busy_timeout = {_BUSY_SLICE_MS}")
+        self.raw.execute(f"PRAGMA busy_timeout = {BUSY_SLICE_MS}")
         self._wait_until_s = time.monotonic() + wait
         try:
             if self.line is not None:
