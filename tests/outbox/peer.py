@@ -77,8 +77,8 @@ class Peer:
     def close(self) -> None:
         """Refuse connections from now on, and cut those that are open."""
         self._closed.set()
-        self._listener.close()
         self._thread.join()
+        self._listener.close()
         with self._lock:
             for each in self._open:
                 with suppress(OSError):  # its thread may be closing it just now

@@ -206,7 +206,7 @@ def test_key_life_of_ten_minutes_against_an_outage_of_thirty(desk: Desk, peer: P
         outlives_key=True,
         break_after=0,
     )
-    peer.always = Does(status=None)
+    peer.memory, peer.always = "ignores", Does(status=None)
     desk.start()
     sends = []
     for minute in range(31):
@@ -245,7 +245,7 @@ def test_outage_of_half_an_hour_uses_no_message_up(desk: Desk, peer: Peer) -> No
 
 def test_lookup_decides_what_is_in_doubt(desk: Desk, peer: Peer) -> None:
     """The receiver is asked, after a while; found is sent, absent is sent again."""
-    peer.always = Does(status=None)
+    peer.memory, peer.always = "ignores", Does(status=None)
     said = iter([None, False, True])
     desk.receive(Http(peer.url), lookup=lambda message: next(said))
     desk.start()

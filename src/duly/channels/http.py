@@ -167,6 +167,8 @@ class Http:
         url = self._url if isinstance(self._url, str) else self._url(message)
         made = httpx.Request(self._method, url, headers=headers, content=body)
         target = made.url
+        if not target.host:
+            raise ValueError(f"the URL {url[:100]!r} names no host")
         return httpcore.Request(
             made.method.encode(),
             httpcore.URL(

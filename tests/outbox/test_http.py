@@ -1,0 +1,341 @@
+"""The HTTP channel against a real receiver: what each ending of a request means."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import socket
+import ssl
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duly.channels import Answer, CloudEvents, Contract, Http, Message, Secret, Verdict
+from duly.errors import DestinationInvalid
+from tests.outbox.peer import Does
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.outbox.peer import Peer
+
+ID = "7af7a7c1-10bf-8841-ac07-e614cfd10296"
+AT = datetime(2026, 9, 13, 1, 2, 3, tzinfo=UTC)
+
+
+def message(**changed: Any) -> Message:
+    given: dict[str, Any] = {
+        "id": ID,
+        "destination": "pay",
+        "body": b'{"n":1}',
+        "content_type": "application/json",
+        "headers": {},
+        "occurrence_key": "bill:2026-09-13T00:00:00Z",
+        "name": None,
+        "key": None,
+        "generation": 1,
+        "ordering_key": None,
+        "created_at": AT,
+        "number": 1,
+        "started_at": AT + timedelta(hours=1),
+        "timeout": timedelta(seconds=5),
+        "contract": Contract(),
+    }
+    return Message(**given | changed)
+
+
+def sent(channel: Http, **changed: Any) -> Answer:
+    try:
+        return channel.send(message(**changed))
+    finally:
+        channel.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "final"),
+    [
+        (200, "sent", False),
+        (202, "sent", False),
+        (204, "sent", False),
+        (301, "refused", True),
+        (400, "refused", True),
+        (401, "refused", True),
+        (404, "refused", True),
+        (408, "refused", False),
+        (409, "refused", True),
+        (422, "refused", True),
+        (425, "refused", False),
+        (429, "refused", False),
+        (500, "ambiguous", False),
+        (502, "ambiguous", False),
+        (503, "refused", False),
+        (504, "ambiguous", False),
+    ],
+)
+def test_status_decides(peer: Peer, status: int, verdict: str, final: bool) -> None:
+    peer.behaviours.append(Does(status=status, body=b"" if status == 204 else b"why\nnot"))
+    answer = sent(Http(peer.url))
+    assert (answer.verdict, answer.kind, answer.final) == (verdict, f"http_{status}", final)
+    if not 200 <= status < 400:
+        assert answer.evidence == f"HTTP {status}: why not"
+
+
+@pytest.mark.parametrize(
+    ("contract", "status", "verdict", "final", "conflict"),
+    [
+        (Contract.stripe_like(), 500, Verdict.AMBIGUOUS, True, False),
+        (Contract.stripe_like(), 409, Verdict.REFUSED, False, False),
+        (Contract.idempotency_key(key_life=timedelta(days=1)), 422, Verdict.REFUSED, True, True),
+        (Contract(undone=frozenset({500})), 500, Verdict.REFUSED, False, False),
+    ],
+)
+def test_contract_says_what_a_status_means(
+    peer: Peer, contract: Contract, status: int, verdict: Verdict, final: bool, conflict: bool
+) -> None:
+    peer.behaviours.append(Does(status=status))
+    answer = sent(Http(peer.url), contract=contract)
+    assert (answer.verdict, answer.final, answer.conflict) == (verdict, final, conflict)
+
+
+@pytest.mark.parametrize(
+    ("contract", "value"),
+    [
+        (Contract(), ID),
+        (Contract.idempotency_key(key_life=timedelta(days=1)), f'"{ID}"'),
+        (Contract(key_header=None), None),
+    ],
+)
+def test_key_on_the_wire_is_the_messages_own_on_every_send(
+    peer: Peer, contract: Contract, value: str | None
+) -> None:
+    """M12: no client's own retry can replace it, and it is bare or quoted as the receiver wants."""
+    peer.behaviours += [Does(status=503), Does(status=None), Does()]
+    channel = Http(peer.url)
+    for number in (1, 2, 3):
+        channel.send(message(number=number, contract=contract))
+    channel.close()
+    assert [each.headers.get("idempotency-key") for each in peer.seen] == [value] * 3
+
+
+def test_nothing_is_retried_or_followed(peer: Peer) -> None:
+    """M12: one send is one request, whatever comes back."""
+    peer.behaviours += [
+        Does(status=307, headers={"Location": peer.url}),
+        Does(status=None),
+        Does(status=503),
+    ]
+    for _ in range(3):
+        sent(Http(peer.url))
+    assert len(peer.seen) == 3
+
+
+def test_refused_connection_is_surely_not_sent() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    answer = sent(Http(f"http://127.0.0.1:{port}/"))
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "connect_failed")
+
+
+def test_name_that_cannot_be_resolved_is_surely_not_sent() -> None:
+    answer = sent(Http("http://nowhere.invalid/"))
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "connect_failed")
+
+
+def test_tls_that_fails_is_surely_not_sent(peer: Peer) -> None:
+    """The peer speaks no TLS; no byte of a request left."""
+    answer = sent(Http(peer.url.replace("http:", "https:")), timeout=timedelta(seconds=2))
+    assert answer.verdict is Verdict.NOT_SENT
+    assert peer.applied == {}
+
+
+@pytest.mark.parametrize(
+    ("does", "kind"),
+    [
+        (Does(status=None), "protocol_error"),
+        (Does(half=True), "protocol_error"),
+        (Does(after_s=30), "read_timeout"),
+    ],
+    ids=["closed", "half", "slow"],
+)
+def test_ending_after_the_body_left_is_ambiguous(peer: Peer, does: Does, kind: str) -> None:
+    peer.behaviours.append(does)
+    answer = sent(Http(peer.url), timeout=timedelta(seconds=0.5))
+    assert (answer.verdict, answer.kind) == (Verdict.AMBIGUOUS, kind)
+    assert len(peer.seen) == 1
+
+
+def test_endless_body_does_not_change_what_the_status_said(peer: Peer) -> None:
+    peer.behaviours.append(Does(drip=True))
+    assert sent(Http(peer.url), timeout=timedelta(seconds=0.5)).verdict is Verdict.SENT
+
+
+def test_response_that_drips_ends_with_the_time_of_the_whole_request() -> None:
+    """A byte now and then outwits a timeout of each read."""
+    import threading
+    import time
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        over = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                connection.recv(65536)
+                while not over.wait(0.05):
+                    try:
+                        connection.sendall(b"H")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        answer = sent(Http(url), timeout=timedelta(seconds=0.3))
+        over.set()
+        thread.join()
+    assert answer.verdict is Verdict.AMBIGUOUS
+    assert time.monotonic() - began < 20
+
+
+DATE = format_datetime(AT, usegmt=True)
+LATER = format_datetime(AT + timedelta(hours=1), usegmt=True)
+EARLIER = format_datetime(AT - timedelta(hours=1), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "120"}, 120),
+        ({"Retry-After": "0"}, 0),
+        (
+            {"Date": DATE, "Retry-After": format_datetime(AT + timedelta(hours=1), usegmt=True)},
+            3600,
+        ),
+        ({"Date": DATE, "Retry-After": EARLIER}, 0),
+        ({"Retry-After": "-5"}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "9" * 400}, 10**9),
+        ({"Retry-After": "Fri, 99 Foo 99999 99:99:99 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(
+    peer: Peer, headers: dict[str, str], seconds: int | None
+) -> None:
+    peer.behaviours.append(Does(status=429, headers=headers))
+    found = sent(Http(peer.url)).retry_after
+    assert found == (None if seconds is None else timedelta(seconds=seconds))
+
+
+def test_secret_is_read_for_each_send_and_missing_it_sends_nothing(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the request, and nowhere else; a receiver that shows it is not quoted."""
+    channel = Http(peer.url, headers={"Authorization": Secret.env("DULY_TEST_TOKEN")})
+    missing = sent(channel)
+    assert (missing.verdict, missing.kind) == (Verdict.NOT_SENT, "secret_missing")
+    assert "DULY_TEST_TOKEN" in missing.evidence
+    assert peer.seen == []
+    monkeypatch.setenv("DULY_TEST_TOKEN", "tok-12345")
+    peer.behaviours.append(Does(status=400, body=b"bad tok-12345"))
+    answer = sent(channel)
+    assert peer.seen[0].headers["authorization"] == "tok-12345"
+    assert answer.evidence == "HTTP 400: bad ***"
+
+
+def test_signature_is_the_one_of_standard_webhooks(peer: Peer, tmp_path: Path) -> None:
+    """The id stays, the timestamp is of the send, and the newest secret signs first."""
+    keys = [base64.b64encode(b"new" * 8).decode(), base64.b64encode(b"old" * 8).decode()]
+    files = []
+    for number, key in enumerate(keys):
+        (tmp_path / str(number)).write_text(f"whsec_{key}\n")
+        files.append(Secret.file(tmp_path / str(number)))
+    sent(Http(peer.url, signing=files))
+    headers, body = peer.seen[0].headers, peer.seen[0].body
+    at = str(int((AT + timedelta(hours=1)).timestamp()))
+    assert (headers["webhook-id"], headers["webhook-timestamp"]) == (ID, at)
+    signed = f"{ID}.{at}.".encode() + body
+    expected = [
+        "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+        for secret in (b"new" * 8, b"old" * 8)
+    ]
+    assert headers["webhook-signature"] == " ".join(expected)
+    bad = sent(Http(peer.url, signing=Secret.call("vault", lambda: "not base64!")))
+    assert bad.kind == "secret_missing"
+
+
+def test_cloudevents_in_both_modes_have_the_messages_id(peer: Peer) -> None:
+    event = {"source": "/billing/é", "type": "com.example.invoice"}
+    sent(Http(peer.url, cloudevents=CloudEvents(**event)))
+    sent(Http(peer.url, cloudevents=CloudEvents(**event, mode="structured")))
+    sent(
+        Http(peer.url, cloudevents=CloudEvents(**event, mode="structured")),
+        body=b"\x00\x01",
+        content_type="application/octet-stream",
+    )
+    binary, structured, raw = peer.seen
+    assert binary.headers["ce-id"] == ID
+    assert binary.headers["ce-specversion"] == "1.0"
+    assert binary.headers["ce-source"] == "/billing/%C3%A9"
+    assert binary.headers["ce-time"] == "2026-09-13T01:02:03Z"
+    assert binary.body == b'{"n":1}'
+    found = json.loads(structured.body)
+    assert structured.headers["content-type"] == "application/cloudevents+json"
+    assert (found["id"], found["source"], found["data"]) == (ID, "/billing/é", {"n": 1})
+    assert json.loads(raw.body)["data_base64"] == "AAE="
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "[::ffff:127.0.0.1]"],
+)
+def test_private_address_is_refused_where_the_url_is_data(peer: Peer, address: str) -> None:
+    """A URL that a customer gave must not reach what only this network reaches."""
+    channel = Http(lambda found: f"http://{address}:{peer.port}/hook")
+    answer = sent(channel)
+    assert (answer.verdict, answer.kind, answer.final) == (
+        Verdict.REFUSED,
+        "address_forbidden",
+        True,
+    )
+    assert peer.seen == []
+
+
+def test_private_address_is_allowed_by_opting_out(peer: Peer) -> None:
+    assert sent(Http(lambda found: peer.url, allow_private=True)).verdict is Verdict.SENT
+    assert sent(Http(peer.url, allow_private=False)).kind == "address_forbidden"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Http("ftp://example.org/"),
+        lambda: Http("example.org"),
+        lambda: Http("http://example.org/", method="GET"),
+        lambda: CloudEvents(source="", type="x"),
+    ],
+)
+def test_channel_that_makes_no_sense_is_refused_when_it_is_made(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(DestinationInvalid):
+        wrong()
+
+
+@pytest.mark.parametrize("url", ["http://", "ftp://x/"])
+def test_url_that_is_none_is_refused_for_good(url: str) -> None:
+    answer = sent(Http(lambda found: url, allow_private=True))
+    assert (answer.verdict, answer.final) == (Verdict.REFUSED, True)
+
+
+def test_connection_is_used_again_by_one_sender_at_a_time(peer: Peer) -> None:
+    channel = Http(peer.url, verify=ssl.create_default_context())
+    assert [channel.send(message()).verdict for _ in range(3)] == [Verdict.SENT] * 3
+    channel.close()
+    assert channel.send(message()).verdict is Verdict.SENT
+    channel.close()
