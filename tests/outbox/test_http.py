@@ -272,7 +272,7 @@ def test_signature_is_the_one_of_standard_webhooks(peer: Peer, tmp_path: Path) -
 
 
 def test_cloudevents_in_both_modes_have_the_messages_id(peer: Peer) -> None:
-    event = {"source": "/billing/é", "type": "com.example.invoice"}
+    event: dict[str, Any] = {"source": "/billing/é", "type": "com.example.invoice"}
     sent(Http(peer.url, cloudevents=CloudEvents(**event)))
     sent(Http(peer.url, cloudevents=CloudEvents(**event, mode="structured")))
     sent(

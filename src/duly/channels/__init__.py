@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from duly.channels.base import Message as Message
     from duly.channels.base import Secret as Secret
     from duly.channels.base import Verdict as Verdict
+    from duly.channels.call import Call as Call
+    from duly.channels.call import NotSent as NotSent
+    from duly.channels.call import Refused as Refused
+    from duly.channels.http import Http as Http
+    from duly.channels.http_forms import CloudEvents as CloudEvents
 
 
 def __getattr__(name: str) -> Any:

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 _OPEN = TransactionStatus.INTRANS
 _HANDLER_WAIT = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
 ENDS = ("commit", "rollback", "close")
+# What a relay says of many messages, in one statement.
+_AT_ONCE = {
+    "start_send": "start_send_all",
+    "write_ahead": "write_ahead_all",
+    "finish_send": "finish_send_all",
+    "finish_delivery": "finish_delivery_all",
+}
 
 
 class PsycopgSession(Session):
@@ -58,6 +65,10 @@ class PsycopgSession(Session):
     def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
         if len(rows) < 2:
             return super().change_each(name, rows)
+        if name in _AT_ONCE:
+            arrays = {column: [row[column] for row in rows] for column in rows[0]}
+            changed = {found for (found,) in self.run(_AT_ONCE[name], arrays)}
+            return [int(row["id"] in changed) for row in rows]
         # One after the other, but nobody waits for an answer before the last is sent.
         text = self.queries[name]
         cursors = [psycopg.Cursor(self.raw, row_factory=tuple_row) for _ in rows]

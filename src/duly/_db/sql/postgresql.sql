@@ -187,3 +187,50 @@ FOR NO KEY UPDATE OF o SKIP LOCKED
 -- name: mine
 -- differs: it waits for a commit of ours that is still in flight.
 SELECT id FROM duly_outbox WHERE id = :id AND token = :token FOR NO KEY UPDATE
+
+-- name: start_send_all
+-- differs: one statement for all that a relay takes; each bind is an array.
+UPDATE duly_outbox AS o
+SET state = 'sending', due_us = n.lease_us, started = n.number, tried_us = n.clock_us,
+    doubt_us = n.doubt_us, token = n.token, settled_us = n.clock_us
+FROM unnest(CAST(:id AS uuid[]), CAST(:lease_us AS bigint[]), CAST(:number AS integer[]),
+            CAST(:clock_us AS bigint[]), CAST(:doubt_us AS bigint[]), CAST(:token AS uuid[]))
+     AS n (id, lease_us, number, clock_us, doubt_us, token)
+WHERE o.id = n.id AND o.state IN ('pending', 'sending')
+RETURNING o.id
+
+-- name: write_ahead_all
+-- differs: as above.
+INSERT INTO duly_delivery (message_id, number, token, relay, started_us, lease_us)
+SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:number AS integer[]), CAST(:token AS uuid[]),
+                     CAST(:relay AS text[]), CAST(:clock_us AS bigint[]), CAST(:lease_us AS bigint[]))
+RETURNING message_id
+
+-- name: finish_send_all
+-- differs: as above.
+UPDATE duly_outbox AS o
+SET state = n.state, due_us = n.due_us, doubt_us = n.doubt_us, answer = n.answer,
+    evidence = n.evidence, remote_id = n.remote_id, settled_us = n.clock_us,
+    closed_us = n.closed_us, open_seq = CASE WHEN n.closes = 0 THEN o.open_seq END,
+    finished = o.finished + 1, token = NULL
+FROM unnest(CAST(:id AS uuid[]), CAST(:token AS uuid[]), CAST(:number AS integer[]),
+            CAST(:state AS text[]), CAST(:due_us AS bigint[]), CAST(:doubt_us AS bigint[]),
+            CAST(:answer AS text[]), CAST(:evidence AS text[]), CAST(:remote_id AS text[]),
+            CAST(:clock_us AS bigint[]), CAST(:closed_us AS bigint[]), CAST(:closes AS integer[]))
+     AS n (id, token, number, state, due_us, doubt_us, answer, evidence, remote_id, clock_us,
+           closed_us, closes)
+WHERE o.id = n.id AND o.token = n.token AND o.started = n.number
+  AND o.state IN ('sending', 'uncertain')
+RETURNING o.id
+
+-- name: finish_delivery_all
+-- differs: as above.
+UPDATE duly_delivery AS d
+SET finished_us = n.clock_us, verdict = n.verdict, answer = n.answer, evidence = n.evidence,
+    late = n.late
+FROM unnest(CAST(:id AS uuid[]), CAST(:number AS integer[]), CAST(:token AS uuid[]),
+            CAST(:clock_us AS bigint[]), CAST(:verdict AS text[]), CAST(:answer AS text[]),
+            CAST(:evidence AS text[]), CAST(:late AS boolean[]))
+     AS n (id, number, token, clock_us, verdict, answer, evidence, late)
+WHERE d.message_id = n.id AND d.number = n.number AND d.token = n.token AND d.finished_us IS NULL
+RETURNING d.message_id

@@ -15,7 +15,15 @@ from duly.contrib.django.conf import options
 from duly.contrib.django.database import is_of_tests
 from duly.errors import UsageError
 
-_TABLES = ("duly_occurrence", "duly_attempt", "duly_duplicate", "duly_audit")
+_TABLES = (
+    "duly_occurrence",
+    "duly_attempt",
+    "duly_duplicate",
+    "duly_audit",
+    "duly_outbox",
+    "duly_outbox_order",
+    "duly_delivery",
+)
 
 
 class TransactionTestCase(DjangoTestCase):
