@@ -20,6 +20,7 @@ _PRUNED = COVER + "test_period_that_was_run_and_pruned_after_the_plan_is_left_al
 _DECIDED = REGISTERING + "test_revision_decided_before_a_tick_and_written_later_is_not_lost"
 _BESIDE = REGISTERING + "test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect"
 
+_RUNS = "tests/contract/test_settled_runs.py::test_settled_runs_are_the_settled_rows_from_a_time_on"
 _FREED = (
     "tests/contract/test_hold.py::"
     "test_occurrence_whose_held_command_failed_is_missing_although_a_tick_passed_it_by"
@@ -180,6 +181,23 @@ CATCH_UP_MUTANTS = [
         old="WHERE job = :job AND slot = :slot\n",
         new="WHERE job = :job AND slot <= :slot\n",
         killer=TICKS + "test_job_is_registered_beside_handlers_that_hold_slots_of_others[mariadb]",
+    ),
+    # ------------------------------------------------------------------------ what is settled
+    Mutant(
+        name="block-counted-whatever-is-in-it",
+        rule="SQLite: as many rows as steps are a full block only if each is at a step.",
+        file="_db/sql/sqlite.sql",
+        old=" AND MAX((each.nominal_us - block.since_us) % :step_us) = 0",
+        new="",
+        killer=_RUNS + "[sqlite-one off the schedule for one that is not there-20000]",
+    ),
+    Mutant(
+        name="block-ends-where-the-next-begins",
+        rule="SQLite: a full block holds the first row of the next too, or it ends a run.",
+        file="_db/sql/sqlite.sql",
+        old="SELECT COUNT(*) = 33",
+        new="SELECT COUNT(*) >= 32",
+        killer=_RUNS + "[sqlite-as many as one block-20000]",
     ),
     # --------------------------------------------------------------- what is complete, expected
     Mutant(

@@ -19,3 +19,44 @@ WHERE NOT EXISTS (
     SELECT 1 FROM duly_occurrence
     WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
       AND correction = :correction)
+
+-- name: settled_runs
+-- differs: SQLite counts rows at a third of the cost of looking at the row after each, so blocks of
+-- steps are counted, and only in those that are not full is any row looked at. Each block begins
+-- at a row: a gap, however long, is one step.
+WITH RECURSIVE block (since_us) AS (
+    SELECT MIN(nominal_us)
+    FROM duly_occurrence
+    WHERE job = :job AND nominal_us >= :since_us AND partition_key = :partition_key
+      AND correction = 1
+    UNION ALL
+    SELECT (
+        SELECT MIN(o.nominal_us)
+        FROM duly_occurrence AS o
+        WHERE o.job = :job AND o.nominal_us >= block.since_us + 32 * :step_us
+          AND o.partition_key = :partition_key AND o.correction = 1)
+    FROM block
+    WHERE block.since_us IS NOT NULL
+)
+SELECT nominal_us, next_us
+FROM (
+    SELECT o.nominal_us, (
+        SELECT MIN(later.nominal_us)
+        FROM duly_occurrence AS later
+        WHERE later.job = :job AND later.nominal_us > o.nominal_us
+          AND later.partition_key = :partition_key AND later.correction = 1) AS next_us
+    FROM block
+    CROSS JOIN duly_occurrence AS o
+    WHERE o.job = :job AND o.nominal_us >= block.since_us
+      AND o.nominal_us < block.since_us + 32 * :step_us
+      AND o.partition_key = :partition_key AND o.correction = 1
+      AND NOT (
+        SELECT COUNT(*) = 33 AND MAX((each.nominal_us - block.since_us) % :step_us) = 0
+        FROM duly_occurrence AS each
+        WHERE each.job = :job AND each.nominal_us >= block.since_us
+          AND each.nominal_us <= block.since_us + 32 * :step_us
+          AND each.partition_key = :partition_key AND each.correction = 1)
+) AS settled
+WHERE next_us IS NULL OR next_us - nominal_us <> :step_us
+ORDER BY nominal_us
+LIMIT :limit
