@@ -36,6 +36,7 @@ COMMANDS = {
     "retire": ("override_cmd", "Expect nothing more of a job."),
     "deliver": ("deliver_cmd", "Send the messages that are due: a relay."),
     "outbox": ("outbox_cmd", "See messages, and decide about those that need a person."),
+    "inbox": ("inbox_cmd", "See received messages, and decide about what is parked."),
     "units": ("units_cmd", "Print what systemd, cron or Kubernetes needs to start a job."),
     "prune": ("act_cmd", "Delete old records; their keys stay refused."),
 }
