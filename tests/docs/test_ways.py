@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.docs.pages import Block
     from tests.servers.database import Database
 
-PAGES = ("claim", "once", "orm")
+PAGES = ("async", "claim", "once", "orm")
 # Their blocks need a server, and are run on one below.
 ON_A_SERVER = {"psycopg": "postgresql", "PyMySQL": "mariadb"}
 
