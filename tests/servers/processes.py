@@ -125,7 +125,7 @@ def kill_whole(pid: int) -> None:
     """
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)  # so that it starts no child and reacts to no death meanwhile
-    victims = _descendants_of(pid)
+    victims = descendants_of(pid)
     for victim in (*victims, pid):
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
@@ -139,9 +139,10 @@ def children_of(pid: int) -> list[int]:
     return [child for child, parent, state in _processes() if parent == pid and state != "Z"]
 
 
-def _descendants_of(pid: int) -> list[int]:
+def descendants_of(pid: int) -> list[int]:
+    """All that *pid* began, and what those began, dead ones left out."""
     children = children_of(pid)
-    return [*children, *(each for child in children for each in _descendants_of(child))]
+    return [*children, *(each for child in children for each in descendants_of(child))]
 
 
 def _is_alive(pid: int) -> bool:

@@ -6,20 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "Amqp": "duly.channels.amqp",
     "Answer": "duly.channels.base",
     "Call": "duly.channels.call",
+    "CeleryTask": "duly.channels.celery",
     "Channel": "duly.channels.base",
     "CloudEvents": "duly.channels.http_forms",
     "Contract": "duly.channels.base",
     "Http": "duly.channels.http",
     "Message": "duly.channels.base",
+    "Nats": "duly.channels.nats",
     "NotSent": "duly.channels.call",
     "Refused": "duly.channels.call",
+    "RedisStream": "duly.channels.redis",
     "Secret": "duly.channels.base",
+    "Smtp": "duly.channels.smtp",
     "Verdict": "duly.channels.base",
 }
 
 if TYPE_CHECKING:
+    from duly.channels.amqp import Amqp as Amqp
     from duly.channels.base import Answer as Answer
     from duly.channels.base import Channel as Channel
     from duly.channels.base import Contract as Contract
@@ -29,8 +35,12 @@ if TYPE_CHECKING:
     from duly.channels.call import Call as Call
     from duly.channels.call import NotSent as NotSent
     from duly.channels.call import Refused as Refused
+    from duly.channels.celery import CeleryTask as CeleryTask
     from duly.channels.http import Http as Http
     from duly.channels.http_forms import CloudEvents as CloudEvents
+    from duly.channels.nats import Nats as Nats
+    from duly.channels.redis import RedisStream as RedisStream
+    from duly.channels.smtp import Smtp as Smtp
 
 
 def __getattr__(name: str) -> Any:
