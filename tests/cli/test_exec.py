@@ -71,8 +71,10 @@ def test_killed_command_is_held_and_never_run_again(execute: Exec, bank: Bank, d
     assert "was killed by SIGKILL" in killed.err
     assert "is held: the command was started at" in told.out
     (attempt,) = told_json["attempts"]
-    assert (attempt["outcome"], attempt["error_type"]) == ("torn", "CommandHeld")
-    assert "was killed by SIGKILL: last words" in attempt["error_message"]
+    assert (attempt["outcome"], attempt["error_type"]) == ("torn", "CommandFailed")
+    assert attempt["error_message"] == "the command was killed by SIGKILL: last words"
+    assert "was killed by SIGKILL: last words), and a person must look" in told.out
+    assert "if it still runs" not in told.out
     assert waived.code == 0, waived.err
 
 

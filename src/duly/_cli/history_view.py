@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from duly._cli import output
+from duly._core.evidence import ended_of
 from duly._core.states import ErrorOrigin, Outcome
 
 if TYPE_CHECKING:
@@ -50,9 +51,14 @@ def rows(found: History | Explanation) -> list[Row]:
     """What happened: running first, then newest first."""
     held = {each.occurrence for each in found.held}
     running = {each.occurrence for each in found.running}
+    waiting = [
+        each
+        for each in found.held
+        if each.occurrence not in running and ended_of(each, found.attempts) is None
+    ]
     torn = held | {a.occurrence for a in found.attempts if a.outcome is Outcome.TORN}
     ended = [
-        *(_held(each) for each in found.held if each.occurrence not in running),
+        *(_held(each) for each in waiting),
         *(_attempt(attempt) for attempt in found.attempts),
         *(_refused(refused, torn=refused.occurrence in torn) for refused in found.refused),
     ]

@@ -86,8 +86,9 @@ def hold(request: Request) -> Ops:
     report = yield from _taken(request)
     if report.outcome is Outcome.TORN:
         # The row of the key tells of the start alone; how it ended is known only now.
-        ended_by = report.error or report.interrupted
-        yield from evidence(Record(Outcome.TORN, ended_by, report.origin))
+        error = report.error or report.interrupted
+        cause = error.__cause__ if error is not None else None
+        yield from evidence(Record(Outcome.TORN, cause or error, report.origin))
     return report
 
 

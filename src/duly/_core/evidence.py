@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duly._core.commands import is_holder
 from duly._core.states import Disposition, ErrorOrigin, Outcome
 
 if TYPE_CHECKING:
@@ -185,6 +186,23 @@ def explain(
     )
 
 
+def ended_of(held: Settled, attempts: tuple[Attempt, ...]) -> Attempt | None:
+    """The attempt that holds a key for its command, if it has come to its end."""
+    mine = (a for a in attempts if is_holder(a.id, held.disposition, held.reason))
+    return next(mine, None)
+
+
+def _held(key: str, ended: Attempt | None) -> str:
+    step = (
+        f"(then duly waive '{key}', or start its line of duly exec with --correct '{key}',"
+        " with --reason …)"
+    )
+    if ended is None:
+        return f"if it still runs, wait; else a person must look {step}"
+    said = f"{ended.error_type}: {ended.error_message}" if ended.error_type else ended.outcome
+    return f"it ended ({said[:300]}), and a person must look {step}"
+
+
 def _verdict(
     occurrence: Occurrence,
     settled: Settled | None,
@@ -198,11 +216,7 @@ def _verdict(
         when = f"{settled.recorded_at:%Y-%m-%d %H:%M:%S}Z"
         if torn:
             if settled.reason:
-                return (
-                    f"{key} is {settled.reason}: if it still runs, wait; else a person must look"
-                    f" (then duly waive '{key}', or its line of duly exec with --correct '{key}',"
-                    " with --reason …)"
-                )
+                return f"{key} is {settled.reason}: {_held(key, ended_of(settled, attempts))}"
             return (
                 f"{key} is torn: its handler ended duly's transaction, and a person must look"
                 f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"

@@ -125,7 +125,7 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
         again = (
             f"`duly correct '{key}' --reason …`"
             if standing.attempt_id
-            else f"its line of `duly exec` with `--correct '{key}' --reason …`"
+            else f"start its line of `duly exec` with `--correct '{key}' --reason …`"
         )
         step = (
             f"look at the data, then `duly waive '{key}' --reason …` if its effect is there or not"
