@@ -24,6 +24,7 @@ from place import Place
 from worker import Workers, forked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
 
@@ -45,25 +46,33 @@ SMALL = Size(1, 0.1, 2, 20, 20, 2)
 def measured(contender: str, places: dict[str, Place], size: Size) -> dict[str, Any]:
     """Rates, costs, a race and the kill test, of one contender; what goes wrong is said."""
     found: dict[str, Any] = {}
-    phases = {"rates": rates, "costs": counts, "race": race, "fate": kills}
     for place in places.values():
         _in_a_process(_prepare, contender, place)
+    phases: dict[str, Callable[[], Any]] = {
+        "rates": lambda: rates(contender, {1: places["alone"], size.many: places["many"]}, size),
+        "costs": lambda: costs(contender, places["costs"], size.counted),
+        "race": lambda: race(contender, places["race"], size),
+        "fate": lambda: killed(contender, places["fate"], size.kills)._asdict(),
+    }
     for phase, measure in phases.items():
         began = time.monotonic()
         try:
-            found[phase] = measure(contender, places[phase], size)
-        except Exception as error:
+            found[phase] = measure()
+        except Exception as error:  # a peer may fail in any way; the others go on
             found.setdefault("failed", {})[phase] = f"{type(error).__name__}: {error}"
         print(f"  {phase} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return found
 
 
-def rates(contender: str, place: Place, size: Size) -> dict[str, Any]:
-    """Per second, and each round's ratio to by hand, of one worker and of many."""
+def rates(contender: str, places: dict[int, Place], size: Size) -> dict[str, Any]:
+    """Per second, and each round's ratio to by hand, of one worker and of many.
+
+    Each crew has a place of its own: a worker that waits would take the jobs of another crew.
+    """
     with ExitStack() as stack:
         crews = {}
         for name in ("by_hand", contender):
-            for processes in (1, size.many):
+            for processes, place in places.items():
                 crews[name, processes] = crew = Workers(name, place, processes)
                 stack.callback(crew.close)
         rounds: list[dict[tuple[str, int], float]] = []
@@ -83,10 +92,6 @@ def rates(contender: str, place: Place, size: Size) -> dict[str, Any]:
     return said
 
 
-def counts(contender: str, place: Place, size: Size) -> dict[str, float]:
-    return costs(contender, place, size.counted)
-
-
 def race(contender: str, place: Place, size: Size) -> dict[str, Any]:
     """Many at once on the same keys; the effects are counted in the accounts."""
     crew = Workers(contender, place, size.many)
@@ -94,10 +99,6 @@ def race(contender: str, place: Place, size: Size) -> dict[str, Any]:
     crew.close()
     ((units,),) = place.rows("SELECT sum(units) FROM account")
     return {"seconds": seconds, "keys": size.keys, "said": said, "effects": int(units) // 10}
-
-
-def kills(contender: str, place: Place, size: Size) -> dict[str, int]:
-    return killed(contender, place, size.kills)._asdict()
 
 
 def _prepare(contender: str, place: Place, pipe: Connection) -> None:

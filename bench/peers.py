@@ -73,13 +73,13 @@ PEERS = {
         "pgqueuer_job",
         ("pgqueuer==1.6.0",),
         "dedupe key = key; 100 enqueued, then awaited from a worker in the process; a job without a"
-        " heartbeat for 1 s is taken again, looked for every 0.5 s",
+        " heartbeat for 2 s is taken again, looked for every 0.5 s",
     ),
     "oban": Peer(
         "oban_job",
         ("oban==0.7.0",),
         "no key (its open version has no unique jobs); 100 enqueued, then awaited from a queue in"
-        " the process; an executing job is rescued after 0.5 s",
+        " the process; an executing job is rescued after 2 s",
         (3, 12),
     ),
     "apscheduler": Peer(
@@ -101,7 +101,7 @@ PEERS = {
         " in the process",
     ),
 }
-PHASES = ("rates", "costs", "race", "fate")
+PLACES = ("alone", "many", "costs", "race", "fate")
 
 
 def installed(name: str, peer: Peer, folder: Path) -> Path:
@@ -147,10 +147,10 @@ def measured(python: Path, peer: Peer, server: Any, env: dict[str, str], small: 
     """
     pid = int((server.directory / "data/postmaster.pid").read_text().split()[0])
     places = {}
-    for phase in PHASES:
+    for name in PLACES:
         place = Place("postgresql", server.create_database(), pid)
         place.prepare()
-        places[phase] = vars(place)
+        places[name] = vars(place)
     done = subprocess.run(
         [str(python), str(HERE / "peer.py"), peer.contender],
         input=json.dumps({"places": places, "small": small}),

@@ -90,7 +90,7 @@ def _rates(each: Found) -> list[str]:
         cells.append(f"{ratio(each.again, name, 'by_hand'):.2f}" if again else "")
         rows.append(cells)
     head = ["contender", "1 worker, /s", "to by hand", "p50 ms", "p99 ms"]
-    head += ["8 processes, /s", "to by hand", "p50 ms", "p99 ms", "client CPU ms"]
+    head += [f"{each.size.many} processes, /s", "to by hand", "p50 ms", "p99 ms", "client CPU ms"]
     return table([*head, "duplicates, /s", "to by hand"], rows)
 
 
@@ -113,13 +113,14 @@ def _costs(each: Found) -> list[str]:
     return [
         *table(head, rows),
         "",
-        f"Eight processes on the same 500 keys, three times: {raced}.",
+        (f"{each.size.many} processes on the same {each.size.keys} keys, a few times: {raced}."),
         "",
         (
-            f"A settled occurrence with its attempt takes {each.bytes_each['duly']:.0f} bytes, with"
-            f" indexes; by hand, a key and a time take {each.bytes_each['by hand']:.0f}. On top of"
-            f" a million of them `App.run` did {_rate(each.filled['full'])}/s,"
-            f" on an empty ledger {_rate(each.filled['empty'])}/s."
+            "A settled occurrence (no partition) with its attempt takes"
+            f" {each.bytes_each['duly']:.0f} bytes, with indexes; by hand, a key and a time take"
+            f" {each.bytes_each['by hand']:.0f}. On top of {each.size.settled:,} `App.run` did"
+            f" {_rate(each.filled['full'])}/s, on an empty ledger"
+            f" {_rate(each.filled['empty'])}/s."
         ),
     ]
 

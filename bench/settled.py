@@ -26,7 +26,10 @@ TABLES = ("duly_attempt", "duly_occurrence")
 
 
 def settle(place: Place, count: int) -> float:
-    """Copy the one occurrence there is to so many minutes before it; returns bytes for each."""
+    """So many minutes of the job of the one occurrence there is; returns bytes for each.
+
+    They have no partition, as those of a job that runs once a minute.
+    """
     before = _bytes(place)
     with closing(place.connect()) as raw:
         cursor = raw.cursor()
@@ -42,6 +45,7 @@ def settle(place: Place, count: int) -> float:
                 "nominal_us": f"nominal_us - ({count} + 1 - g) * {MINUTE_US}",
                 "id": _ID[place.name],
                 "attempt_id": _ID[place.name],
+                "partition_key": "''",
             }
             selected = ", ".join(changed.get(column, column) for column in columns)
             series = _SERIES[place.name].format(n=count)

@@ -74,6 +74,7 @@ class Found:
     """All that was measured on one database; a contender's name -> its numbers of each round."""
 
     name: str
+    size: Size
     version: str = ""
     alone: dict[str, list[Slice]] = field(default_factory=dict)
     together: dict[str, list[Slice]] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class Found:
 def measured(maker: Maker, size: Size) -> Found:
     """Every table of one database."""
     place = maker.place()
-    found = Found(place.name, _version(place))
+    found = Found(place.name, size, _version(place))
     phases: dict[str, Callable[[], None]] = {
         "rates": lambda: rates(maker, place, found, size),
         "counts": lambda: count(place, found, size),
@@ -122,7 +123,9 @@ def rates(maker: Maker, place: Place, found: Found, size: Size) -> None:
                 stack.callback(crew.close)
         for number in range(size.rounds + 1):
             found.syncs_ms.append(machine.sync_ms(str(maker.folder)))
-            _round(crews, size, found if number else Found(place.name))  # the first one warms up
+            _round(
+                crews, size, found if number else Found(place.name, size)
+            )  # the first one warms up
         for number in range(3 if size.rounds > 1 else 1):
             for name in RACED:
                 keys = [f"{name}{number}-{key}" for key in range(size.keys)]

@@ -122,7 +122,7 @@ def _rates(its: _Listed) -> None:
             what = f"1 worker: {NAMES[name]} to {NAMES[base]}"
             its.at_least(f"{name}-to-{base}", what, least, ratio(each.alone, name, base))
     value = ratio(each.together, "duly_app", "by_hand")
-    its.at_least("8-workers", "8 workers: `App.run` to by hand", 0.75, value)
+    its.at_least("8-workers", f"{each.size.many} workers: `App.run` to by hand", 0.75, value)
     for name in ("duly_app", "duly_claim"):
         what = f"duplicates: {NAMES[name]} to by hand"
         its.at_least(f"duplicates-{name}", what, 0.7, ratio(each.again, name, "by_hand"))
@@ -154,14 +154,15 @@ def _others(its: _Listed) -> None:
     took = {
         name: statistics.median(seconds for seconds, _ in runs) for name, runs in each.raced.items()
     }
-    what = "eight processes, the same 500 keys: seconds to by hand"
+    size = each.size
+    what = f"{size.many} processes, the same {size.keys} keys: seconds to by hand"
     its.at_most("same-keys", what, 2, took["duly_app"] / took["by_hand"])
     value = ratio(each.filled, "full", "empty")
-    what = "on top of 1,000,000 settled: rate to that on an empty ledger"
+    what = f"on top of {size.settled:,} settled: rate to that on an empty ledger"
     its.at_least("a-million", what, 0.95, value)
     if each.name != "mariadb":
         room = {"postgresql": 350, "sqlite": 200}[each.name]
-        what = "room of a settled occurrence with its attempt and indexes"
+        what = "room of a settled occurrence (no partition) with its attempt, indexes included"
         its.at_most("bytes", what, room, each.bytes_each["duly"], " bytes")
     for shape in ("8 threads", "8 processes") if each.line else ():
         key = shape.replace(" ", "-")

@@ -10,6 +10,8 @@ import psycopg
 from oban import Oban, worker
 from oban.schema import install_sql
 
+from contenders.endless import Endless
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,8 +21,11 @@ NAME = "Oban for Python"
 HAS_KEY = False  # its open version has no unique jobs
 SHARES = True
 PATIENCE_S = 10
-RESCUE = {"interval": 0.5, "rescue_after": 0.5}
-_LEFT = "SELECT count(*) FROM oban_jobs WHERE id = ANY(%s) AND state <> 'completed'"
+RESCUE = {"interval": 0.5, "rescue_after": 2.0}
+_LEFT = (
+    "SELECT count(*) FROM oban_jobs WHERE id = ANY(%s)"
+    " AND state IN ('available', 'executing', 'retryable', 'scheduled')"
+)
 logging.getLogger("oban").setLevel(logging.CRITICAL)
 _applied: set[str] = set()
 _changed = asyncio.Event()
@@ -43,7 +48,7 @@ class Worker:
     def __init__(self, place: Place) -> None:
         at = place.address()
         self._at = {"dbname": at.pop("database"), **at}
-        self.runner = asyncio.Runner()
+        self.runner = Endless()
 
     async def install(self) -> None:
         async with await psycopg.AsyncConnection.connect(**self._at) as connection:
@@ -94,7 +99,8 @@ def connect(place: Place) -> Worker:
 
 
 def many(made: Worker, names: Sequence[str], numbers: Sequence[int]) -> list[bool]:
-    return made.runner.run(made.work(names, numbers))
+    found: list[bool] = made.runner.run(made.work(names, numbers))
+    return found
 
 
 def close(made: Worker) -> None:

@@ -12,6 +12,8 @@ import psycopg
 from pgqueuer import PgQueuer
 from pgqueuer.errors import DuplicateJobError
 
+from contenders.endless import Endless
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "pgqueuer"
 HAS_KEY = True
 SHARES = True
-STALE = timedelta(seconds=1)
+STALE = timedelta(seconds=2)
 POLL = timedelta(seconds=0.5)
 PATIENCE_S = 10
 _LEFT = "SELECT count(*) FROM pgqueuer WHERE dedupe_key = ANY(%s)"
@@ -36,7 +38,7 @@ class Worker:
         self._applied: set[str] = set()
         self._changed = asyncio.Event()
         self._alone = asyncio.Lock()
-        self.runner = asyncio.Runner()
+        self.runner = Endless()
 
     async def open(self) -> None:
         connect = psycopg.AsyncConnection.connect
@@ -100,7 +102,8 @@ def connect(place: Place) -> Worker:
 
 
 def many(worker: Worker, names: Sequence[str], numbers: Sequence[int]) -> list[bool]:
-    return worker.runner.run(worker.work(names, numbers))
+    found: list[bool] = worker.runner.run(worker.work(names, numbers))
+    return found
 
 
 def close(worker: Worker) -> None:
