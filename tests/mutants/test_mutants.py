@@ -13,6 +13,7 @@ import pytest
 
 from tests.mutants import mutants
 from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
+from tests.mutants.outbox_mutants import OUTBOX_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
 from tests.mutants.script_mutants import SCRIPT_MUTANTS
 from tests.servers.processes import ROOT
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.mutants.mutants import Mutant
 
-MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS, *QUEUE_MUTANTS, *SCRIPT_MUTANTS]
+MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS, *QUEUE_MUTANTS, *SCRIPT_MUTANTS, *OUTBOX_MUTANTS]
 SOURCE = ROOT / "src" / "duly"
 FAILED = 1  # pytest's exit code where tests ran and one failed
 

@@ -43,6 +43,21 @@ def test_message_of_a_failed_attempt_is_never_sent(desk: Desk, peer: Peer) -> No
     assert (desk.rows(), peer.seen) == ([], [])
 
 
+def test_message_whose_attempt_cannot_commit_is_not_there(desk: Desk, peer: Peer) -> None:
+    """The commit itself fails, after everything was written: the message goes with the effect."""
+    desk.receive(Http(peer.url))
+
+    def refuse(when: str, op: Any, _shell: Any) -> None:
+        if (when, type(op).__name__) == ("before", "Seal"):
+            raise duly.TransientError("no commit")
+
+    desk.app._probe = refuse
+    with pytest.raises(Exception, match=r"no commit|not known"):
+        desk.start()
+    desk.app._probe = None
+    assert desk.rows() == []
+
+
 def test_fifty_starters_some_rolling_back_send_one_message(desk: Desk, peer: Peer) -> None:
     """One effect, one message, one request, whoever starts it and however often."""
     desk.receive(Http(peer.url))

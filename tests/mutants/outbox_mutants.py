@@ -1,0 +1,235 @@
+"""Each rule of messages, taken out; and the test that must notice."""
+
+from __future__ import annotations
+
+from tests.mutants.mutants import Mutant
+
+CORE = "tests/core/test_sending.py::"
+SENDING = "tests/outbox/test_sending.py::"
+FAULTS = "tests/outbox/test_faults.py::"
+ACCEPTED = FAULTS + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]"
+HTTP = "tests/outbox/test_http.py::"
+
+OUTBOX_MUTANTS = [
+    Mutant(
+        name="message-is-sent-although-nothing-was-promised",
+        rule="What may have arrived is sent again only by contract.",
+        file="_core/sending.py",
+        old="    return to.safe_for is not None and clock_us < doubt_us + to.safe_for // _US\n",
+        new="    return to.safe_for is None or clock_us < doubt_us + to.safe_for // _US\n",
+        killer=CORE + "test_verdict_and_contract_decide_the_state",
+    ),
+    Mutant(
+        name="key-lives-for-ever",
+        rule="No send is started after the receiver's memory of the id.",
+        file="_core/sending.py",
+        old="    return to.safe_for is not None and clock_us < doubt_us + to.safe_for // _US\n",
+        new="    return to.safe_for is not None\n",
+        killer=CORE + "test_no_send_is_started_after_the_receivers_memory",
+    ),
+    Mutant(
+        name="key-life-counts-from-the-last-send",
+        rule="The receiver's memory counts from the first send in doubt.",
+        file="_core/sending.py",
+        old="            doubt_us = row.tried_us if doubt_us is None else doubt_us\n"
+        "            assert doubt_us is not None\n",
+        new="            doubt_us = row.tried_us\n            assert doubt_us is not None\n",
+        killer=FAULTS + "test_key_life_of_ten_minutes_against_an_outage_of_thirty[sqlite]",
+    ),
+    Mutant(
+        name="lease-that-ran-out-is-no-doubt",
+        rule="A start that was written down, and not its end, is a doubt.",
+        file="_core/sending.py",
+        old="        doubt_us = row.tried_us if doubt_us is None else doubt_us\n"
+        "        if row.started - row.finished",
+        new="        if row.started - row.finished",
+        killer=CORE + "test_lease_that_ran_out_is_a_doubt",
+    ),
+    Mutant(
+        name="poison-is-tried-for-ever",
+        rule="Three starts without an end are enough.",
+        file="_core/sending.py",
+        old="POISON: Final = 3\n",
+        new="POISON: Final = 3_000\n",
+        killer=CORE + "test_lease_that_ran_out_is_a_doubt",
+    ),
+    Mutant(
+        name="final-no-forgets-the-doubt-before-it",
+        rule="A later refusal says nothing about an earlier send.",
+        file="_core/sending.py",
+        old="            return _given_up(kind, said, to, doubt_us, clock_us)\n"
+        "        case Verdict.AMBIGUOUS:",
+        new="            return Move(MessageState.DEAD, kind, said, None, None)\n"
+        "        case Verdict.AMBIGUOUS:",
+        killer=CORE + "test_final_refusal_is_dead_and_with_a_doubt_before_it_uncertain",
+    ),
+    Mutant(
+        name="age-gives-up-what-was-never-tried",
+        rule="No age removes what was never tried.",
+        file="_core/sending.py",
+        old="    if row.started and clock_us >= row.since_us",
+        new="    if clock_us >= row.since_us",
+        killer=CORE + "test_deadline_gives_up_what_was_tried_and_never_what_was_not",
+    ),
+    Mutant(
+        name="pause-sleeps-past-the-key",
+        rule="A pause ends before the receiver's memory does.",
+        file="_core/sending.py",
+        old="    due_us = min(clock_us + pause_us, *_ends(row, to, doubt_us))\n",
+        new="    due_us = clock_us + pause_us\n",
+        killer=CORE + "test_pause_never_sleeps_past_the_end_of_the_receivers_memory",
+    ),
+    Mutant(
+        name="stored-answer-is-asked-for-again",
+        rule="An answer that the receiver keeps for the key is not asked for again.",
+        file="_core/sending.py",
+        old="            if answer.final or not _may_repeat(",
+        new="            if not _may_repeat(",
+        killer=CORE + "test_stored_answer_is_not_asked_for_again",
+    ),
+    Mutant(
+        name="retries-may-outlive-the-key",
+        rule="A retry that outlives the receiver's memory is refused at registration.",
+        file="_core/destination.py",
+        old="self.tried_for > safe_for and not self.outlives_key:\n",
+        new="False:\n",
+        killer=CORE + "test_settings_that_contradict_each_other_are_refused",
+    ),
+    Mutant(
+        name="breaker-never-opens",
+        rule="A receiver that fails is left alone.",
+        file="_core/breaker.py",
+        old="        return 0 if now_s < self.until_s else min(1, free)\n",
+        new="        return free\n",
+        killer=CORE + "test_breaker_opens_after_failures_in_a_row_and_lets_one_through",
+    ),
+    Mutant(
+        name="id-without-lengths",
+        rule="The parts of an id are length-prefixed.",
+        file="_core/outbox.py",
+        old='        digest.update(len(data).to_bytes(4, "big") + data)\n    raw',
+        new="        digest.update(data)\n    raw",
+        killer=CORE + "test_id_is_a_uuid_of_version_8_and_never_changes",
+    ),
+    Mutant(
+        name="id-without-the-name",
+        rule="Two messages of one occurrence are told apart by their names.",
+        file="_core/outbox.py",
+        old='    kind, value = ("key", key) if key is not None else ("name", name or "")\n',
+        new='    kind, value = ("key", key) if key is not None else ("name", "")\n',
+        killer=CORE + "test_ids_of_different_messages_differ_whatever_the_parts_look_like",
+    ),
+    Mutant(
+        name="two-unnamed-messages",
+        rule="An order of calls is not an identity.",
+        file="_core/outbox.py",
+        old="        if before is not None and draft.name is None and draft.key is None:\n",
+        new="        if False:\n",
+        killer=SENDING + "test_two_unnamed_messages_to_one_destination_are_refused[sqlite]",
+    ),
+    Mutant(
+        name="headers-with-line-breaks",
+        rule="No header can inject another.",
+        file="_core/outbox.py",
+        old="        if not isinstance(value, str) or _CONTROL.search(value)",
+        new="        if not isinstance(value, str)",
+        killer=SENDING + "test_message_that_cannot_be_sent_is_refused_where_it_is_sent",
+    ),
+    Mutant(
+        name="conflict-is-passed-over",
+        rule="The same id with another content is refused.",
+        file="_db/messages.py",
+        old="        if found and bytes(found[0][0]) != draft.fingerprint:\n",
+        new="        if False:\n",
+        killer=SENDING
+        + "test_same_id_with_another_body_is_a_conflict_that_names_the_usual_cause[sqlite]",
+    ),
+    Mutant(
+        name="message-committed-apart",
+        rule="Messages are inserted in the transaction of their attempt.",
+        file="_sync/handling.py",
+        old="        enqueue(self._session, staged.in_order())\n",
+        new="        with self._database.session() as other:\n"
+        "            other.begin(1.0)\n"
+        "            enqueue(other, staged.in_order())\n"
+        "            other.commit(1.0)\n",
+        killer=SENDING + "test_message_whose_attempt_cannot_commit_is_not_there[postgresql]",
+    ),
+    Mutant(
+        name="write-ahead-is-left-out",
+        rule="A start is written down and committed before the send.",
+        file="_db/messages.py",
+        old='    session.change_each("write_ahead", starts)\n',
+        new="",
+        killer=FAULTS
+        + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
+    ),
+    Mutant(
+        name="sent-before-the-write-ahead-is-committed",
+        rule="Nothing is sent before its write-ahead was committed.",
+        file="_core/delivery.py",
+        old="        if not (yield Commit()):\n            return Taken(clock_us, (), 0)\n",
+        new="        yield Rollback()\n",
+        killer=FAULTS
+        + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
+    ),
+    Mutant(
+        name="finish-without-its-token",
+        rule="Nobody's finish overwrites another's.",
+        file="_db/sql/outbox.sql",
+        old="WHERE id = :id AND token = :token AND state IN ('sending', 'uncertain')"
+        " AND started = :number\n",
+        new="WHERE id = :id\n",
+        killer=FAULTS
+        + "test_two_relays_and_a_lease_shorter_than_the_send_keep_the_late_one_as_evidence[sqlite]",
+    ),
+    Mutant(
+        name="order-without-its-head",
+        rule="Of an order only the first open message is taken.",
+        file="_db/sql/outbox.sql",
+        old="      AND e.open_seq < o.open_seq\n      AND (:skip = 0",
+        new="      AND e.open_seq < o.open_seq AND 1 = 0\n      AND (:skip = 0",
+        killer="tests/outbox/test_ordering.py::"
+        "test_dead_head_blocks_its_key_unless_it_is_told_to_skip[sqlite-False]",
+    ),
+    Mutant(
+        name="prune-passes-undelivered-messages",
+        rule="A prune stops short of a message that is not delivered.",
+        file="_sync/prune.py",
+        old="        *_undelivered(session, op),\n",
+        new="",
+        killer=SENDING + "test_old_message_is_sent_and_no_prune_passes_one_that_is_not[sqlite]",
+    ),
+    Mutant(
+        name="error-before-the-request-is-a-doubt",
+        rule="Where no byte left, nothing was sent.",
+        file="channels/http.py",
+        old="            if not wire.wrote:\n",
+        new="            if False:\n",
+        killer=HTTP + "test_refused_connection_is_surely_not_sent",
+    ),
+    Mutant(
+        name="error-after-the-request-is-none",
+        rule="Where a byte left, nobody knows.",
+        file="channels/http.py",
+        old="            if not wire.wrote:\n",
+        new="            if True:\n",
+        killer=HTTP + "test_ending_after_the_body_left_is_ambiguous",
+    ),
+    Mutant(
+        name="private-addresses-are-reached",
+        rule="A URL that is data does not reach inside.",
+        file="channels/wire.py",
+        old="        if self._allow_private:\n",
+        new="        if True:\n",
+        killer=HTTP + "test_private_address_is_refused_where_the_url_is_data",
+    ),
+    Mutant(
+        name="each-step-has-the-whole-time",
+        rule="The whole request has one time limit.",
+        file="channels/wire.py",
+        old="        left = self._until_s - time.monotonic()\n",
+        new="        left = 5.0\n",
+        killer=HTTP + "test_ending_after_the_body_left_is_ambiguous",
+    ),
+]
