@@ -15,13 +15,16 @@ WORKERS ?= 4
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test torture bench bench-peers lint format types contracts check lock clean
+.PHONY: help demo invoices test torture bench bench-peers lint format types contracts check lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
 
 demo: $(VENV)/.stamp-duly ## Show the whole promise in seconds
 	@$(BIN)/duly demo
+
+invoices: $(VENV)/.stamp-dev servers ## Bill 1,000 accounts while everything is killed for a minute, and prove the outcome
+	$(BIN)/python examples/invoices/prove.py
 
 test: $(VENV)/.stamp-dev servers ## Run the tests on SQLite, PostgreSQL and MariaDB
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not torture" $(PYTEST_ARGS)
