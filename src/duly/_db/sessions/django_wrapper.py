@@ -154,6 +154,9 @@ class DjangoSession(Session):
         wrapper.lender = self.lender
         wrapper.execute_wrappers.append(self._look)
         refuse_ends(wrapper, _ENDS)
+        # Django calls it as a request begins and ends, which may be inside of an attempt
+        # (duly.contrib.wsgi): there is nothing to let go of before the transaction's end.
+        wrapper.close_if_unusable_or_obsolete = _nothing
 
     def _look(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         """What every statement of a handler passes that goes through Django."""
@@ -169,7 +172,7 @@ class DjangoSession(Session):
             return
         wrapper = self.wrapper
         self._pretending = False
-        allow_ends(wrapper, _ENDS)
+        allow_ends(wrapper, (*_ENDS, "close_if_unusable_or_obsolete"))
         if self._look in wrapper.execute_wrappers:
             wrapper.execute_wrappers.remove(self._look)
         self.callbacks[:] = [callback for _savepoints, callback, _robust in wrapper.run_on_commit]
@@ -193,6 +196,10 @@ class DjangoSession(Session):
     def kill(self) -> None:
         self._pretend_no_more()
         super().kill()  # type: ignore[safe-super]
+
+
+def _nothing() -> None:
+    """Not now."""
 
 
 @cache
