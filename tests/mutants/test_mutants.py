@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.mutants import mutants
+from tests.mutants.aio_mutants import AIO_MUTANTS
 from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
 from tests.mutants.outbox_mutants import OUTBOX_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
     from tests.mutants.mutants import Mutant
 
-MUTANTS = [*mutants.MUTANTS, *CATCH_UP_MUTANTS, *QUEUE_MUTANTS, *SCRIPT_MUTANTS, *OUTBOX_MUTANTS]
+MUTANTS = [
+    *mutants.MUTANTS,
+    *AIO_MUTANTS,
+    *CATCH_UP_MUTANTS,
+    *QUEUE_MUTANTS,
+    *SCRIPT_MUTANTS,
+    *OUTBOX_MUTANTS,
+]
 SOURCE = ROOT / "src" / "duly"
 FAILED = 1  # pytest's exit code where tests ran and one failed
 

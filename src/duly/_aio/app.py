@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, update_wrapper, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -46,9 +46,21 @@ def _awaits(
 
     async def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
         self._loop.require()
-        return await performed(partial(method, self._app, *args, **named))
+        given = {name: _in_place(value) for name, value in named.items()}
+        return await performed(partial(cast("Any", method), self._app, *args, **given))
 
     update_wrapper(called, method)
+    return called
+
+
+def _in_place(given: Any) -> Any:
+    """A listener of the caller's, awaited where the synchronous method calls it."""
+    if not (callable(given) and is_awaited(given)):
+        return given
+
+    def called(*args: Any) -> Any:
+        return awaited(given(*args))
+
     return called
 
 

@@ -230,7 +230,7 @@ class App(Delivering, Consuming):
         threads: int = 4,
         grace: timedelta | float = 30.0,
         poll: timedelta | float = 30.0,
-        told: Callable[[Ran], None] | None = None,
+        told: Callable[[Ran], object] | None = None,
         stop: Stop | None = None,
         signals: bool = True,
     ) -> Stopped:

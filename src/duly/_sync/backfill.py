@@ -161,7 +161,7 @@ class Backfill:
         *,
         workers: int,
         stop_on_failure: bool,
-        on_done: Callable[[Backfilled], None] | None,
+        on_done: Callable[[Backfilled], object] | None,
     ) -> None:
         """Run them, and count in *report* how each ended.
 

@@ -169,7 +169,7 @@ class Overriding(Asking):
         reason: str | None = None,
         actor: str | None = None,
         on_counted: Callable[[BackfillReport], None] | None = None,
-        on_done: Callable[[Backfilled], None] | None = None,
+        on_done: Callable[[Backfilled], object] | None = None,
     ) -> BackfillReport:
         """Run every nominal time of a span that is due and not settled, oldest first.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duly.worker")
 
-Told = Callable[[Ran], None]
+Told = Callable[[Ran], object]
 
 
 class Stop(Protocol):
@@ -104,7 +104,7 @@ class _Ticking(Ticking):
     """Ticks that tell each occurrence at once, and start none after the stop."""
 
     stopping = False
-    told: Callable[[Ran], None]
+    told: Callable[[Ran], object]
 
     def _start(self, *args: Any, **named: Any) -> Ran | None:
         if self.stopping:
