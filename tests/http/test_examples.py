@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,13 +16,12 @@ import pytest
 
 import duly
 from tests.contract.bank import async_url, autocommit, execute
-from tests.servers.database import DATABASES
+from tests.servers.database import DATABASES, Database
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.servers.database import Database
+    from pathlib import Path
 
 FOLDER = ROOT / "examples" / "http"
 UVICORN = "import uvicorn, {0}; uvicorn.run({0}.app, port={1}, log_level='warning')"
@@ -101,29 +99,34 @@ class Server:
         return [row[0] for row in execute(self.observer, "SELECT amount FROM payment")]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each example on each database; Django's names a SQLite file."""
-    is_late = "late" in metafunc.function.__name__
-    names = ("postgresql",) if is_late else DATABASES
-    cells = [(each, name) for each, name in product(SERVED, names) if (each, name) not in ELSEWHERE]
-    metafunc.parametrize(
-        ("server", "database"), cells, ids=["-".join(cell) for cell in cells], indirect=True
-    )
-
-
-ELSEWHERE = {("with_django", "postgresql"), ("with_django", "mariadb")}
+CELLS = [
+    pytest.param((example, name), id=f"{example}-{name}")
+    for example in SERVED
+    for name in DATABASES
+    if example != "with_django" or name == "sqlite"  # it names a SQLite file
+]
+LATE = [cell for cell in CELLS if str(cell.id).endswith("-postgresql")]
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, database: Database) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    example, name = request.param
+    if name == "sqlite":
+        database = Database.in_file(tmp_path / "test.db")
+    else:
+        kept: Any = request.getfixturevalue("postgres" if name == "postgresql" else name)
+        database = Database(name, kept.create_database(), kept)
     app = duly.App(database.url)
     app.init()
     app.close()
-    made = Server(request.param, database)
+    made = Server(example, database)
     yield made
     made.close()
+    if database.server is not None:
+        database.server.drop(database.url)
 
 
+@pytest.mark.parametrize("server", CELLS, indirect=True)
 def test_example_pays_once_for_a_key(server: Server) -> None:
     """Twenty at once, again after a crash, by another tenant, to another path, in another order."""
     with ThreadPoolExecutor(20) as pool:
@@ -155,6 +158,7 @@ def test_example_pays_once_for_a_key(server: Server) -> None:
     assert sorted(server.payments) == [10, 20]
 
 
+@pytest.mark.parametrize("server", LATE, indirect=True)
 def test_m10_example_shows_no_success_that_is_found_impossible_late(server: Server) -> None:
     """M10: on PostgreSQL the amount is unique, and that is checked at the commit."""
     assert server.pay("k-1").status_code == 201
