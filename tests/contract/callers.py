@@ -25,7 +25,10 @@ class ClaimDoor(Door):
     Attributes:
         transaction: Opens the caller's transaction; commits it unless an error comes out.
         meets: Is told each step before and after it, for tests that let one fail.
+        found: What the last claim found.
     """
+
+    found: duly.Claim
 
     def __init__(self, bank: Bank, transaction: Callable[[], AbstractContextManager[Any]]) -> None:
         super().__init__(bank)
@@ -45,7 +48,7 @@ class ClaimDoor(Door):
         occurrence = self.bank.occurrence(at, partition)
         with self.transaction() as connection:
             with self._step("claim", connection):
-                claim = claim_on(connection, occurrence, wait=wait, **given)
+                self.found = claim = claim_on(connection, occurrence, wait=wait, **given)
             if claim.is_new:
                 with self._step("effect", connection):
                     run = executor(connection)

@@ -39,7 +39,7 @@ def ledgers(
 
 @pytest.fixture(scope="session")
 def victims() -> Iterator[Victims]:
-    made = Victims()
+    made = Victims("tests.faults.test_claim")
     yield made
     made.close()
 

@@ -20,6 +20,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.contract import django_project
+
+# What a child would otherwise spend half a second on, each time.
+_LOADED = (
+    "duly._aio.app",
+    "duly.contrib.django.app",
+    "django.db.backends.sqlite3.base",
+    "django.db.backends.postgresql.base",
+    "sqlalchemy.dialects.mysql.asyncmy",
+    "sqlalchemy.dialects.mysql.pymysql",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.aiosqlite",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+    "tests.faults.staging",
+)
 ROOT = Path(__file__).resolve().parents[2]
 SURVIVED = 3
 
@@ -131,9 +146,9 @@ def _die() -> None:
 
 
 def main() -> None:
-    ours = ("tests.faults.staging", "duly._aio.app", "duly.contrib.django", "django.db.models")
-    for name in (*ours, *sys.argv[1:]):
+    for name in (*_LOADED, *sys.argv[1:]):
         importlib.import_module(name)
+    django_project.connections()  # Django's settings; no connection is made before the fork
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

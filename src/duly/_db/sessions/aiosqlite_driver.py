@@ -136,10 +136,17 @@ def let_go(driver: Any) -> None:
 
     A `close()` after the driver's own `stop()` may wait for a thread that has ended, for ever.
     """
+    from aiosqlite.core import _STOP_RUNNING_SENTINEL
+
     raw, driver._connection = driver._connection, None  # noqa: SLF001 - its `close` looks there
-    if raw is not None:
-        driver._tx.put_nowait((None, raw.close))  # noqa: SLF001 - as below
-    driver.stop()
+    driver._running = False  # noqa: SLF001 - as its `stop` does
+
+    def end() -> object:
+        if raw is not None:
+            raw.close()
+        return _STOP_RUNNING_SENTINEL
+
+    driver._tx.put_nowait((None, end))  # noqa: SLF001 - as below
 
 
 async def _executed(driver: Any, work: Callable[[], Any]) -> Any:
