@@ -243,6 +243,23 @@ def test_outage_of_half_an_hour_uses_no_message_up(desk: Desk, peer: Peer) -> No
     assert set(peer.applied.values()) == {1}
 
 
+def test_relay_that_must_give_up_writes_down_what_is_under_way(desk: Desk) -> None:
+    """One failed claim must not leave the sends of others in doubt."""
+    go, calls = threading.Event(), list[int]()
+
+    def fails(when: str, op: Any, _shell: Any) -> None:
+        if calls and (when, type(op).__name__) == ("before", "TakeDue"):
+            go.set()
+            raise RuntimeError("the second claim")
+
+    desk.receive(slow_then(go, calls), concurrency=2)
+    desk.start()
+    desk.app._probe = fails
+    with pytest.raises(RuntimeError, match="second claim"):
+        until(lambda: desk.deliver() and False, "failed")
+    assert desk.one("state, finished") == ("sent", 1)
+
+
 def test_lookup_decides_what_is_in_doubt(desk: Desk, peer: Peer) -> None:
     """The receiver is asked, after a while; found is sent, absent is sent again."""
     peer.memory, peer.always = "ignores", Does(status=None)

@@ -37,6 +37,7 @@ log = logging.getLogger("duly.relay")
 FIRST_POLL_S: Final = 0.05
 POLL_S: Final = 5.0
 AWAY_S: Final = 10.0
+DRAIN_TRIES: Final = 3
 STOP_S: Final = 1.0
 """How long it takes at most to see that it is to stop."""
 
@@ -170,6 +171,10 @@ class Relay:
                     self._wake.wait(1.0)
                     self._wake.clear()
             return self.delivered
+        except BaseException:
+            # What is under way with others is theirs no less: it would be in doubt for nothing.
+            self._drain()
+            raise
         finally:
             self._close()
 
@@ -301,14 +306,18 @@ class Relay:
         self._away_until_s = time.monotonic() + min(AWAY_S, 0.25 * 2.0 ** min(self._failures, 10))
 
     def _drain(self) -> None:
-        """After the stop: what was started is written down, within its time."""
+        """Start nothing more; write down what was started, within its time."""
         longest_s = max((lane.to.timeout.total_seconds() for lane in self._lanes), default=0.0)
-        until_s = time.monotonic() + longest_s + 1.0
+        until_s, failures = time.monotonic() + longest_s + 1.0, 0
         while (self._in_flight() or self._ended) and time.monotonic() < until_s:
             try:
                 self._finish()
+                failures = 0
             except Exception as error:
-                self._is_away(error)
+                failures += 1
+                if failures == DRAIN_TRIES:
+                    log.warning("answers_lost", extra={"error": str(error)})
+                    return  # their leases end, and leave the doubt that there is
             if self._in_flight():
                 self._wake.wait(min(1.0, max(0.001, until_s - time.monotonic())))
                 self._wake.clear()

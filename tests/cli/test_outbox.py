@@ -1,0 +1,141 @@
+"""`duly deliver` and `duly outbox`: what is printed, what is decided, and what a signal means."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duly._cli.main import main
+from tests.outbox.desk import until
+from tests.outbox.peer import Does, Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+JOBS = """
+import duly
+from duly.channels import Http
+
+app = duly.App("sqlite:///bank.db")
+app.destination("pay", Http({url!r}))
+
+@app.job("bill")
+def bill(run):
+    for n in range(2):
+        run.send("pay", n, name=str(n))
+"""
+AT = "2026-09-13T00:00:00Z"
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer() as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the jobs of a bill and its messages in the outbox."""
+    (tmp_path / "bills.py").write_text(JOBS.format(url=peer.url))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DULY_APP", "bills:app")
+    monkeypatch.delitem(sys.modules, "bills", raising=False)
+    assert main(["init"]) == 0
+    assert main(["run", "bill", "--at", AT]) == 0
+    return tmp_path
+
+
+def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(arguments)
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_deliver_once_sends_what_is_due_and_says_how_it_went(
+    peer: Peer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = typed(capsys, "deliver", "--once")
+    assert (code, out) == (0, "2 sent, 0 again, 0 uncertain, 0 dead, 0 late\n")
+    assert len(peer.seen) == 2
+    assert typed(capsys, "deliver", "--once", "--destination", "pai")[0] == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_uncertain_message_is_shown_confirmed_and_redriven(
+    peer: Peer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runbook of docs/outbox.md, typed."""
+    peer.always = Does(status=None)
+    typed(capsys, "deliver", "--once")
+    _, out, _ = typed(capsys, "--json", "outbox", "summary")
+    (told,) = json.loads(out)["destinations"]
+    assert (told["destination"], told["uncertain"], told["pending"]) == ("pay", 2, 0)
+    _, out, _ = typed(capsys, "outbox", "list", "--state", "uncertain")
+    first, second = [line.split("\t")[0] for line in out.splitlines()[1:]]
+    _, out, _ = typed(capsys, "outbox", "show", first)
+    assert "ambiguous (protocol_error)" in out
+
+    code, _, err = typed(capsys, "outbox", "confirm", first)
+    assert (code, "--reason" in err) == (2, True)
+    code, out, _ = typed(capsys, "outbox", "confirm", first, "--reason", "in their list")
+    assert (code, out) == (0, f"{first} settled as sent\n")
+    code, _, err = typed(capsys, "outbox", "redrive", first, "--reason", "again")
+    assert (code, "is sent" in err) == (3, True)
+
+    _, out, _ = typed(capsys, "outbox", "redrive", "--state", "uncertain", "--dry-run")
+    assert second in out
+    peer.always = Does()
+    typed(capsys, "outbox", "redrive", "--state", "uncertain", "--reason", "not there")
+    assert typed(capsys, "deliver", "--once")[1].startswith("1 sent")
+    assert typed(capsys, "outbox", "list")[1].splitlines()[1:] == []
+    _, out, _ = typed(capsys, "outbox", "show", first)
+    assert "outbox confirm by " in out
+    assert "in their list" in out
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["redrive", "--reason", "all of them"], 2, "name the messages"),
+        (["show"], 2, "the ID of one message"),
+        (["show", "x"], 2, "no message's id"),
+        (["list", "--state", "lost"], 2, "uncertain"),
+        (["redrive", "--older-than", "2026-01-01T00:00:00Z"], 2, "give an age"),
+        (["forget"], 2, "is not one of"),
+    ],
+)
+def test_wrong_call_is_one_line_that_says_what_is_allowed(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, _, err = typed(capsys, "outbox", *arguments)
+    assert found == code
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_signal_lets_what_is_under_way_end(folder: Path, peer: Peer) -> None:
+    """It is waited for and written down: no doubt is left by a deployment."""
+    peer.always = Does(after_s=1.0)
+    environment: dict[str, Any] = {**os.environ, "DULY_APP": "bills:app"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "duly", "deliver"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as relay:
+        until(lambda: len(peer.seen) == 2, "started")
+        relay.send_signal(signal.SIGTERM)
+        assert relay.stdout is not None
+        assert relay.stdout.read() == "2 sent, 0 again, 0 uncertain, 0 dead, 0 late\n"
+        assert relay.wait(20) == 0
