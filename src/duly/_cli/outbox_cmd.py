@@ -127,7 +127,7 @@ def _found(
 def _say_summary(settings: Settings, outbox: Outbox) -> None:
     found = outbox.summary()
     if settings.json:
-        output.say_json({"messages": [_plain(each) for each in found]})
+        output.say_json({"destinations": [_plain(each) for each in found]})
         return
     header = (
         "destination",
