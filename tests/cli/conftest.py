@@ -171,6 +171,16 @@ class Bank:
         finally:
             connection.close()
 
+    def ask(self, query: str) -> list[Any]:
+        """The rows of a query, read on a connection of its own."""
+        connection = self.database.connect()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(query)
+            return list(cursor.fetchall())
+        finally:
+            connection.close()
+
     def execute(self, *statements: str) -> None:
         connection = self.database.connect()
         try:

@@ -143,6 +143,14 @@ def test_sql_that_the_database_refuses_leaves_nothing(
     assert bank.units() == 0
 
 
+def test_sql_of_the_command_with_a_parameter_that_nobody_gives_is_told(execute: Exec) -> None:
+    """There is no -p: the command has the value."""
+    ended = execute("retry", "echo 'UPDATE balance SET units = :oops;' > $DULY_SQL_OUT")
+
+    assert ended.code == 2
+    assert ":oops has no value: let the command write its value" in ended.err
+
+
 @BOTH
 def test_command_that_removes_the_file_for_its_sql_is_told(
     execute: Exec, bank: Bank, after_crash: str
@@ -180,6 +188,19 @@ def test_command_that_could_not_be_started_leaves_the_key_free(
     assert bank.units() == 10
 
 
+@BOTH
+def test_marker_of_a_command_goes_with_its_attempt(
+    execute: Exec, bank: Bank, after_crash: str
+) -> None:
+    """It is written when the command has run for a while, and is the attempt's to the end."""
+    assert execute(after_crash, f"sleep 0.6; {CREDIT}").code == 0
+
+    left = list(bank.folder.glob("test.db-duly/*.running"))
+    if bank.database.name != "sqlite":
+        left = bank.ask("SELECT * FROM duly_running")
+    assert left == []
+
+
 def test_command_that_leaves_a_child_behind_is_not_waited_for(execute: Exec) -> None:
     """The child holds the pipe, but the command is over."""
     ended = execute("retry", "sleep 20 &", "--wait", "1")
@@ -201,6 +222,10 @@ def test_command_that_takes_too_long_is_ended(execute: Exec) -> None:
         (("--after-crash", "retry"), "no command was given"),
         (("--after-crash", "retry", "--", ""), "no command was given"),
         (("--", "true"), "--after-crash must be chosen"),
+        (
+            ("--after-crash", "hold", "--timeout", "0", "--", "true"),
+            "would end the command at once",
+        ),
         (("--after-crash", "hold", "--", "no-such-command"), "is not found, or not executable"),
     ],
 )

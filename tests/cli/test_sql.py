@@ -41,13 +41,7 @@ class Sql:
         return [str(row[0]) for row in self.rows("SELECT word FROM told ORDER BY word")]
 
     def rows(self, query: str) -> list[Any]:
-        connection = self.bank.database.connect()
-        try:
-            cursor = connection.cursor()
-            cursor.execute(query)
-            return list(cursor.fetchall())
-        finally:
-            connection.close()
+        return self.bank.ask(query)
 
     def left(self) -> dict[str, int]:
         """How many rows each table of the ledger holds that an attempt could write."""
@@ -159,13 +153,19 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    ("database", "setting"),
+    [
+        ("mariadb", "no-backslash-escapes"),
+        ("mariadb", "ansi-quotes"),
+        ("postgresql", "old-strings"),
+    ],
+    indirect=["database"],
+)
 def test_a_backslash_that_the_session_reads_otherwise_is_refused(
     sql: Sql, duly: Duly, setting: str
 ) -> None:
     """Its quotes would end elsewhere, and a COMMIT could hide in what was taken for a text."""
-    if sql.bank.database.name != ("postgresql" if setting == "old-strings" else "mariadb"):
-        return
     url = make_url(sql.bank.url).update_query_dict(SETTINGS[setting])
     where = ("--database", url.render_as_string(hide_password=False))
     folder = sql.bank.folder
@@ -229,13 +229,12 @@ def test_a_dry_run_in_a_file_without_dulys_tables_makes_none(
     assert sql.bank.units() == 10
 
 
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 def test_a_dry_run_on_a_server_without_dulys_tables_is_refused_as_a_start_is(
     database: Database, duly: Duly, tmp_path: Path
 ) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1")
     line = ("--database", database.url, "sql", "credit", "a.sql", *NIGHTLY, *AT)
-    if database.name == "sqlite":
-        return
     dry, start = duly(*line, "--dry-run"), duly(*line)
 
     assert (dry.code, start.code) == (3, 3)
@@ -305,6 +304,31 @@ def test_without_a_schedule_a_job_is_as_the_ledger_has_it(sql: Sql) -> None:
     assert sql.left()["duly_job_revision"] == before + 1, "that of the job without a schedule"
     assert (new.code, timed.code, lost.code) == (2, 0, 2)
     assert "line 1: :interval_end needs a schedule" in lost.err
+
+
+@pytest.mark.parametrize("more", [("--at", "2026-09-13T00:00:00Z"), ()])
+def test_a_job_without_a_schedule_in_a_file_without_dulys_tables_needs_a_time(
+    file_bank: Bank, duly: Duly, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    """The first start makes the tables there, whatever defines the job."""
+    sql = Sql(file_bank, duly, tmp_path)
+
+    ended = sql("UPDATE balance SET units = units + 10", *more)
+
+    assert ended.code == (0 if more else 2), ended.err
+    assert sql.bank.units() == (10 if more else 0)
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+def test_a_job_without_a_schedule_on_a_server_without_tables_names_the_command(
+    database: Database, duly: Duly, tmp_path: Path
+) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1")
+
+    ended = duly("--database", database.url, "sql", "credit", "a.sql", *AT)
+
+    assert ended.code == 3, ended.err
+    assert "duly init" in ended.err
 
 
 def test_an_edit_is_a_revision_and_an_earlier_definition_is_stale_unless_adopted(

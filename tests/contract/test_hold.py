@@ -34,7 +34,7 @@ class Command:
             "max_per_tick": 100,
             "retry": duly.Retry(first=timedelta(0), most=timedelta(0)),
         }
-        self.app = bank.define(bank.app(), **self.job)
+        self.app = bank.define(bank.app(evidence_after=0), **self.job)
         self.app.register()
         self.work = Commanding(
             ["sh", "-c", f"cd '{folder}'; {HELD}"], self.app.database, after_crash=HOLD
@@ -95,3 +95,27 @@ def test_occurrence_whose_held_command_failed_is_missing_although_a_tick_passed_
     (ran,) = [ran for job in others.tick().jobs for ran in job.ran]
     assert duly.Occurrence.parse(ran.key).nominal_time == midnight()
     assert ran.outcome is duly.Outcome.APPLIED
+
+
+def test_command_that_runs_on_another_host_is_not_taken_for_dead(
+    server_bank: Bank, tmp_path: Path
+) -> None:
+    """Nobody waits for a key that is held, so the key proves no death: only that host can know."""
+    bank = server_bank
+    command = Command(bank, tmp_path)
+    others = bank.define(bank.app(), **command.job)
+    command.begin()
+    until = time.monotonic() + 30
+    while not bank.run("SELECT 1 FROM duly_running"):
+        assert time.monotonic() < until, "no marker was written"
+        time.sleep(0.02)
+    bank.run("UPDATE duly_running SET process = 'another/host/1/1'")
+
+    found = others.sweep()
+    during = others.history(bank.job)
+    command.fail()
+
+    assert (found, during.attempts) == (0, ())
+    assert [each.occurrence.nominal_time for each in during.held] == [midnight()]
+    (attempt,) = others.history(bank.job).attempts
+    assert attempt.outcome is duly.Outcome.FAILED

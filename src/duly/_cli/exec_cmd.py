@@ -96,6 +96,8 @@ def exec_(
     from duly._sync.commanding import Commanding
 
     chosen = _chosen(command, after_crash)
+    if timeout == 0:
+        raise UsageError("--timeout 0 would end the command at once: give seconds, or leave it out")
     order = ordered(correct, reason, actor, in_place_of={"--at": at, "--partition": partition})
     job_is = JobOptions(**definition)
     made: list[Commanding] = []

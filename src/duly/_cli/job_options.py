@@ -173,8 +173,8 @@ def _as_recorded(app: App, name: str, handler: Handler) -> None:
     from duly._sync.recorded import recorded
     from duly.errors import SchemaMissing
 
-    app.database.require_file()
     try:
+        app._readiness.ensure(only_read=True)  # noqa: SLF001 - to ask is no first use
         found = recorded(app.database, name, handler)
     except SchemaMissing:
         if app.database.path is None:

@@ -81,7 +81,7 @@ class Commanding:
             dialect = self._database.dialect
             script = parse(data, dialect, where="$DULY_SQL_OUT")
             given = members(run.payload)
-            check_names(script, given)
+            check_names(script, given, step="let the command write its value in its place")
             check_backslashes(script, dialect, lambda query: run.execute(query).scalar())
             kept["sql"] = perform(run, script, given, dialect=dialect)
         return kept

@@ -78,6 +78,8 @@ class Markers:
         """An attempt entered its handler; nothing is written yet."""
         self._notice_fork()
         with self._condition:
+            if marker.attempt_id in self._written:
+                return  # its command ran before its handler
             self._due[marker.attempt_id] = (time.monotonic() + self.after_s, marker)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="duly-markers", daemon=True)
@@ -119,6 +121,7 @@ class Markers:
                 ready = [m for at, m in self._due.values() if at <= now]
                 for marker in ready:
                     del self._due[marker.attempt_id]
+                    self._written.add(marker.attempt_id)
                 gone = list(self._gone)
                 self._gone.clear()
                 if not ready and not gone:
@@ -129,7 +132,6 @@ class Markers:
             idle_since = time.monotonic()
             for marker in ready:
                 self._try(self.store.add, marker)
-                self._written.add(marker.attempt_id)
             for attempt_id in gone:
                 if attempt_id in self._written:
                     self._written.discard(attempt_id)

@@ -69,8 +69,13 @@ def members(payload: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not isinstance(value, dict | list)}
 
 
-def check_names(script: Script, given: Collection[str]) -> None:
+def check_names(
+    script: Script, given: Collection[str], *, step: str = "give -p {name}=VALUE"
+) -> None:
     """Refuse a script with a parameter that has no value.
+
+    Args:
+        step: What gives the parameter *name* one.
 
     Raises:
         ScriptInvalid: It names the parameter and its line.
@@ -80,7 +85,7 @@ def check_names(script: Script, given: Collection[str]) -> None:
         if name in known:
             continue
         near = get_close_matches(name, known, n=1)
-        hint = f"did you mean :{near[0]}?" if near else f"give -p {name}=VALUE"
+        hint = f"did you mean :{near[0]}?" if near else step.format(name=name)
         raise ScriptInvalid(
             f"{script.where}, line {line}: the parameter :{name} has no value: {hint} (a colon"
             " that begins no parameter needs a blank after it)",
