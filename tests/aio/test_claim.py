@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.contract.bank import Bank
 
 
-BOUND_S = 20.0
+BOUND_S = 10.0
 """Far above what a stop needs, and far below what it would wait for."""
 
 
@@ -239,10 +239,9 @@ def test_claim_that_is_cancelled_while_it_waits_leaves_a_usable_connection(
     # Else a statement that cannot be stopped loses its connection after some seconds.
     monkeypatch.setattr("duly._db.sessions.stopping.CANCEL_S", 3600.0)
 
-    async def main() -> None:
-        first, second = await connected(bank.database), await connected(bank.database)
+    async def work(first: Any, second: Any) -> None:
         assert (await duly.aio.claim(first, bank.occurrence())).is_new
-        task = asyncio.create_task(duly.aio.claim(second, bank.occurrence(), wait=60.0))
+        task = asyncio.create_task(duly.aio.claim(second, bank.occurrence(), wait=25.0))
         if bank.name == "sqlite":
             # It waits in its connection's thread, and tells nobody of it.
             await asyncio.sleep(0.5)
@@ -256,8 +255,14 @@ def test_claim_that_is_cancelled_while_it_waits_leaves_a_usable_connection(
         found = await duly.aio.claim(second, bank.occurrence())
         assert found.outcome is duly.Outcome.DUPLICATE
         await second.rollback()
-        await closed(first)
-        await closed(second)
+
+    async def main() -> None:
+        first, second = await connected(bank.database), await connected(bank.database)
+        try:
+            await work(first, second)
+        finally:  # aiosqlite's threads would keep the process
+            await closed(first)
+            await closed(second)
 
     asyncio.run(main())
     assert (bank.units, bank.outcomes) == (UNITS, ["applied"])
