@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import duly
 from tests.races.bank import JOB, Bank, Caller, credit
 from tests.races.beats import Beats, outcomes, problems, timed
+from tests.races.ways import at_once
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
@@ -190,12 +191,20 @@ def _tick(bank: Bank, told: dict[str, Any]) -> Counter[str]:
     return _in_threads(told["threads"], work)
 
 
+def _ways(bank: Bank, told: dict[str, Any]) -> Counter[str]:
+    """Each way in starts every key once, on a thread of its own, all at the same moment."""
+    names = list(told["ways"])
+    together = threading.Barrier(len(names))
+    return _in_threads(len(names), lambda: at_once(bank, names.pop(), told["keys"], together))
+
+
 KINDS: dict[str, Callable[[Bank, dict[str, Any]], Counter[str]]] = {
     "own": _own,
     "caller": _caller,
     "forked": _forked,
     "hold": _hold,
     "tick": _tick,
+    "ways": _ways,
 }
 
 

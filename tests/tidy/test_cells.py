@@ -7,12 +7,14 @@ import pytest
 from tests import cells
 from tests.contract.ways import WAYS
 from tests.faults import matrix, test_claim
+from tests.races.ways import WAYS as RACE
 from tests.servers.processes import ROOT
 
 FAULT = {matrix.FIRST_WAY, *matrix.OTHER_WAYS, test_claim.FIRST_WAY, *test_claim.OTHER_WAYS}
 SUITES = {
     "contract": {cell for way in WAYS for cell in way.cells},
     "fault": {cell for way in WAYS if way.name in FAULT for cell in way.cells},
+    "race": {cell for way in WAYS if way.name in RACE for cell in way.cells},
 }
 
 
