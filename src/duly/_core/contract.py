@@ -82,16 +82,6 @@ class Contract:
                 " receiver's key cannot carry it, so leave key_header out and choose ambiguous="
             )
 
-    @property
-    def knows_key(self) -> bool:
-        """Whether the receiver applies what it is sent under one id once, for a while."""
-        return self.key_life is not None
-
-    @property
-    def usable_life(self) -> timedelta | None:
-        """How long after the first doubtful send another one is safe."""
-        return None if self.key_life is None else self.key_life - self.margin
-
     # Profiles: what kinds of receivers promise, by their documentation.
 
     @classmethod

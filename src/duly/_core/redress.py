@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
-__all__ = ["ACTIONS", "DeliveryView", "MessageView", "Summary", "allowed"]
+__all__ = ["ACTIONS", "DeliveryView", "MessageView", "Summary"]
 
 ACTIONS: Final[dict[str, frozenset[MessageState]]] = {
     "redrive": frozenset({MessageState.DEAD, MessageState.UNCERTAIN}),
@@ -110,8 +110,3 @@ class Summary:
     blocked: int
     oldest_pending_at: datetime | None
     key_life_left: timedelta | None
-
-
-def allowed(action: str, state: MessageState) -> bool:
-    """Whether *action* can be taken on a message in *state*."""
-    return state in ACTIONS[action]
