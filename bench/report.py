@@ -33,6 +33,11 @@ def written(
             f"- {TITLES[each.name]} {each.version}; an append and its sync took {low:.2f} to"
             f" {high:.2f} ms (median {statistics.median(each.syncs_ms):.2f}) beside it"
         )
+    lines += [
+        f"- {size.rounds} rounds, slices of {size.slice_s:g} s, {size.many} workers,"
+        f" {size.counted} occurrences counted, {size.kills} kills"
+        for size in {each.size for each in found}
+    ]
     lines += [f"- the run took {took_s:.0f} s", "", "## What was to be reached", ""]
     lines += _targets(found, processes)
     for each in found:

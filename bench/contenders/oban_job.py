@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAME = "Oban for Python"
 HAS_KEY = False  # its open version has no unique jobs
 SHARES = True
-PATIENCE_S = 10
+PATIENCE_S = 60
 RESCUE = {"interval": 0.5, "rescue_after": 2.0}
 _LEFT = (
     "SELECT count(*) FROM oban_jobs WHERE id = ANY(%s)"

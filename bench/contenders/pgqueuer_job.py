@@ -24,7 +24,7 @@ HAS_KEY = True
 SHARES = True
 STALE = timedelta(seconds=2)
 POLL = timedelta(seconds=0.5)
-PATIENCE_S = 10
+PATIENCE_S = 60
 _LEFT = "SELECT count(*) FROM pgqueuer WHERE dedupe_key = ANY(%s)"
 logging.getLogger("pgqueuer").setLevel(logging.CRITICAL)
 
