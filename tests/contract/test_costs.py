@@ -42,13 +42,12 @@ class Wire:
     """What psycopg connections sent, by libpq's own trace.
 
     Attributes:
-        statements: The SQL that was executed, in order.
-        trips: How often a client sent something and waited for the answer.
+        messages: The SQL that was executed, in order; what is in one list was sent at once, and
+            its answers were waited for once.
     """
 
     path: Path
-    statements: list[str] = field(default_factory=list)
-    trips: int = 0
+    messages: list[list[str]] = field(default_factory=list)
 
     def watch(self, raw: psycopg.Connection[Any]) -> None:
         """From now on, what *raw* sends is written down."""
@@ -65,7 +64,8 @@ class Wire:
         yield
         for raw in watched:
             raw.pgconn.untrace()  # flushes
-        self.statements, self.trips = [], 0
+        self.messages = []
+        sent_now: list[str] = []
         prepared: dict[str, str] = {}
         last = ""
         for message in re.split(r"(?m)^(?=\S+ \S+\tF\t)", self.path.read_text(errors="replace")):
@@ -76,23 +76,23 @@ class Wire:
             first, _, second = rest.strip().removeprefix('"').partition('"')
             match kind:
                 case "Query":
-                    self.statements.append(_name(first))
-                    self.trips += 1
+                    self.messages.append([_name(first)])
                 case "Parse":
                     prepared[first] = second.removeprefix(' "')
                 case "Bind":
                     last = prepared[second.removeprefix(' "').partition('"')[0]]
                 case "Execute":
-                    self.statements.append(_name(last))
+                    sent_now.append(_name(last))
                 case "Sync":
-                    self.trips += 1
+                    self.messages.append(sent_now)
+                    sent_now = []
                 case _:
                     pass
 
 
 def _name(sql: str) -> str:
     """The first word of a statement, and the table of duly's that it is about."""
-    word = sql.split(maxsplit=1)[0].upper()
+    word = sql.split(maxsplit=1)[0].upper().strip('"')
     if word == "WITH":
         word = re.findall(r"\b(INSERT|UPDATE|DELETE|SELECT)\b(?! set_config)", sql)[-1]
         word = "INSERT" if "INSERT INTO" in sql else word
@@ -121,19 +121,20 @@ def traced_app(bank: Bank, wire: Wire) -> tuple[duly.App, list[psycopg.Connectio
 
 RUN = {
     ("applied", "recent"): [
-        "BEGIN", "INSERT duly_occurrence", "UPDATE balance", "INSERT duly_attempt", "COMMIT",
+        ["BEGIN", "INSERT duly_occurrence"], ["UPDATE balance"],
+        ["INSERT duly_attempt", "COMMIT"],
     ],
     ("applied", "old"): [
-        "BEGIN", "SELECT duly_guard", "SELECT duly_job", "INSERT duly_occurrence",
-        "UPDATE balance", "INSERT duly_attempt", "COMMIT",
+        ["BEGIN", "SELECT duly_guard", "SELECT duly_job"], ["INSERT duly_occurrence"],
+        ["UPDATE balance"], ["INSERT duly_attempt", "COMMIT"],
     ],
     ("duplicate", "recent"): [
-        "BEGIN", "INSERT duly_occurrence", "SELECT duly_occurrence", "INSERT duly_duplicate",
-        "COMMIT",
+        ["BEGIN", "INSERT duly_occurrence"], ["SELECT duly_occurrence"],
+        ["INSERT duly_duplicate"], ["COMMIT"],
     ],
     ("duplicate", "old"): [
-        "BEGIN", "SELECT duly_guard", "SELECT duly_job", "INSERT duly_occurrence",
-        "SELECT duly_occurrence", "INSERT duly_duplicate", "COMMIT",
+        ["BEGIN", "SELECT duly_guard", "SELECT duly_job"], ["INSERT duly_occurrence"],
+        ["SELECT duly_occurrence"], ["INSERT duly_duplicate"], ["COMMIT"],
     ],
 }  # fmt: skip
 
@@ -142,7 +143,7 @@ RUN = {
 def test_run_on_postgresql_sends_exactly_these_statements(
     postgres_bank: Bank, wire: Wire, outcome: str, age: str
 ) -> None:
-    """An attempt costs what is listed, each statement one round trip."""
+    """An attempt costs what is listed, each message one round trip."""
     app, connections = traced_app(postgres_bank, wire)
     at = AGES[age]()
     if outcome == "duplicate":
@@ -153,16 +154,16 @@ def test_run_on_postgresql_sends_exactly_these_statements(
 
     assert result.outcome == outcome
     assert len(connections) == 1
-    assert wire.statements == RUN[outcome, age]
-    assert wire.trips == len(wire.statements)
+    assert wire.messages == RUN[outcome, age]
 
 
 CLAIM = {
-    ("applied", "recent"): ["INSERT duly_occurrence"],
-    ("applied", "old"): ["SELECT duly_guard", "SELECT duly_job", "INSERT duly_occurrence"],
-    ("duplicate", "recent"): ["INSERT duly_occurrence", "SELECT duly_occurrence"],
+    ("applied", "recent"): [["INSERT duly_occurrence"]],
+    ("applied", "old"): [["SELECT duly_guard", "SELECT duly_job"], ["INSERT duly_occurrence"]],
+    ("duplicate", "recent"): [["INSERT duly_occurrence"], ["SELECT duly_occurrence"]],
     ("duplicate", "old"): [
-        "SELECT duly_guard", "SELECT duly_job", "INSERT duly_occurrence", "SELECT duly_occurrence",
+        ["SELECT duly_guard", "SELECT duly_job"], ["INSERT duly_occurrence"],
+        ["SELECT duly_occurrence"],
     ],
 }  # fmt: skip
 
@@ -171,7 +172,7 @@ CLAIM = {
 def test_claim_on_postgresql_adds_exactly_these_statements(
     postgres_bank: Bank, wire: Wire, outcome: str, age: str
 ) -> None:
-    """A claim costs what is listed, in the caller's transaction, each one round trip."""
+    """A claim costs what is listed, in the caller's transaction, each message one round trip."""
     connection = postgres_bank.connect()
     connection.prepare_threshold = None
     duly.claim(connection, postgres_bank.occurrence(EARLIER))  # finds the ledger
@@ -186,9 +187,8 @@ def test_claim_on_postgresql_adds_exactly_these_statements(
         claim = duly.claim(connection, postgres_bank.occurrence(at))
 
     assert claim.outcome == outcome
-    restored = ["SELECT"] if age == "old" and wire.statements[-1:] == ["SELECT"] else []
-    assert wire.statements == CLAIM[outcome, age] + restored
-    assert wire.trips == len(wire.statements)
+    restored = [["SELECT"]] if age == "old" and wire.messages[-1:] == [["SELECT"]] else []
+    assert wire.messages == CLAIM[outcome, age] + restored
 
 
 TIMES = 20

@@ -81,7 +81,9 @@ class Cell:
 
     @property
     def has_landed(self) -> bool:
-        """A COMMIT of the effect was performed before the fault."""
+        """A COMMIT of the effect was performed before the fault; without a claim it lands none."""
+        if "HoldTorn" in self.plan.ops_on(self.database):
+            return False
         done = [
             place
             for place, op in enumerate(self.plan.ops_on(self.database)[: self.place + 1])

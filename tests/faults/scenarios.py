@@ -225,7 +225,15 @@ SCENARIOS: dict[str, Scenario] = {
             retried="AlreadySettled",
             does=end,
             by_database={
-                "postgresql": ("Begin", "Claim", "CallHandler", "Seal", "Rollback", "HoldTorn")
+                "postgresql": (
+                    "Begin",
+                    "Claim",
+                    "CallHandler",
+                    "Seal",
+                    "Commit",
+                    "Rollback",
+                    "HoldTorn",
+                )
             },
         ),
         Scenario(
@@ -311,7 +319,7 @@ SCENARIOS: dict[str, Scenario] = {
             does=end,
             covers=4,
             slots=1,
-            by_database={"postgresql": (*_COVER, "Seal", "Rollback", "HoldTorn")},
+            by_database={"postgresql": (*_COVER, "Seal", "Commit", "Rollback", "HoldTorn")},
         ),
         Scenario(
             "covering-landed",

@@ -80,7 +80,9 @@ def answers(op: Any) -> list[Any]:
             ]
         case ops.ReadHorizon():
             return [None, 2**60]
-        case ops.Seal() | ops.Commit() | ops.Backoff() | ops.SettleCorrected() | ops.TakeSlot():
+        case ops.Commit():
+            return [True, False, None]
+        case ops.Seal() | ops.Backoff() | ops.SettleCorrected() | ops.TakeSlot():
             return [True, False]
         case retention.ReadFacts():
             return [retention.Facts(CLOCK_US, CLOCK_US), retention.Facts(CLOCK_US, None)]

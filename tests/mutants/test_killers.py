@@ -238,7 +238,7 @@ def test_commit_still_in_flight_is_waited_for(bank: Bank) -> None:
     running = start(app.run, JOB, at)
     wait_for(lambda: bool(in_flight), "the cut")
     LockWatch(bank).wait_until_waiting(1, running)
-    in_flight[0].session.raw.commit()
+    assert in_flight[0].session.commit(BOUND_S)
     in_flight[0].session.raw.close()
     assert running.result(BOUND_S).outcome is duly.Outcome.APPLIED
     assert bank.effects() == {key_at(at): 1}

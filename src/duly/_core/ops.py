@@ -159,15 +159,15 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Insert the applied attempt from the claimed row, if it is still ours.
+    """Insert the applied attempt from the claimed row, at once or with the COMMIT.
 
-    Reply: bool, whether exactly one row was inserted.
+    Reply: bool, False if the row is known not to be ours any more.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit. Reply: bool, whether the database says that it committed."""
+    """Commit. Reply: bool, whether it committed; None if the seal with it found no claim."""
 
 
 @dataclass(frozen=True, slots=True)

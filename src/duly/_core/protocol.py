@@ -175,7 +175,10 @@ def _complete(request: Request) -> Ops:
     try:
         if not (yield Seal()):
             return (yield from _hold_torn(None))
-        if not (yield Commit()):
+        committed: bool | None = yield Commit()
+        if committed is None:
+            return (yield from _hold_torn(None))
+        if not committed:
             return (yield from failed(_swallowed(), ErrorOrigin.DATABASE))
         return Report(Outcome.APPLIED)
     except Refused as fault:

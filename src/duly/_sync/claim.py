@@ -251,7 +251,7 @@ def _perform(
         case ops.Claim():
             return session.claim_in_caller(params, wait_s)
         case ops.LockGuard():
-            return session.lock_guard(wait_s)
+            return session.lock_guard(wait_s, then_read=request.occurrence.job)
         case ops.ReadHorizon():
             return session.read_horizon(request.occurrence.job)
         case ops.Explain():

@@ -222,7 +222,8 @@ class Shell:
             case ops.Rollback():
                 return self._rollback()
             case ops.LockGuard():
-                return self.session.lock_guard(self._budget.wait_s)
+                job = self._work.occurrence.job
+                return self.session.lock_guard(self._budget.wait_s, then_read=job)
             case ops.ReadHorizon():
                 return self.session.read_horizon(self._work.occurrence.job)
             case ops.Explain():
@@ -286,8 +287,7 @@ class Shell:
         return answer
 
     def _seal(self) -> bool:
-        row = {**self._account.finished(self.session), "result": self.value}
-        return self.session.change("seal", row) == 1
+        return self.session.seal({**self._account.finished(self.session), "result": self.value})
 
     def _record(self, op: ops.Record, session: Session) -> None:
         account = self._account

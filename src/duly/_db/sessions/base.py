@@ -130,8 +130,11 @@ class Session(ABC):
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         """Insert or take the row of a key of another kind, by the queries that *names* names."""
 
-    def lock_guard(self, wait: float) -> None:
-        """Take the guard row in shared mode (PROTOCOL 15)."""
+    def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
+        """Take the guard row in shared mode (PROTOCOL 15).
+
+        A driver may send the next statement, which reads the horizon of *then_read*, with it.
+        """
         rows = self.run("lock_guard", self.bounds(wait))
         if not rows:
             raise guard_missing()
@@ -156,6 +159,10 @@ class Session(ABC):
             result,
             reason,
         )
+
+    def seal(self, row: Params) -> bool:
+        """Insert the applied attempt, at once or with the COMMIT; False if the claim is gone."""
+        return self.change("seal", row) == 1
 
     def take_slot(self, job: str, slots: int) -> bool:
         """Lock one of the job's slots until our transaction ends; False if none is free.
@@ -268,8 +275,8 @@ class Session(ABC):
         return
 
     @abstractmethod
-    def commit(self, wait: float) -> bool:
-        """Commit and return whether the database says that it committed."""
+    def commit(self, wait: float) -> bool | None:
+        """Commit; whether the database says so, None if a seal sent with it found no claim."""
 
     def rollback(self) -> None:
         """Roll our transaction back, if there is one."""

@@ -14,6 +14,7 @@ from psycopg.rows import tuple_row
 
 from duly._db.sessions.base import Params, allow_ends, refuse_ends
 from duly._db.sessions.psycopg_driver import ENDS, PsycopgSession
+from duly._db.sessions.psycopg_wire import Wire, wire_of
 from duly._db.waiting import awaited
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class AsyncPsycopgSession(PsycopgSession):
 
     def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
         return [self.change(name, row) for row in rows]
+
+    @cached_property
+    def _wire(self) -> Wire:
+        return wire_of(self.driver)
+
+    def _waited(self, generator: Any) -> Any:
+        return awaited(self.driver.wait(generator))
 
     def arm(self) -> None:
         driver: Any = self.driver

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import DiagnosticField, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly._core.ops import Claimed, Transaction
@@ -26,13 +26,18 @@ from duly._db.sessions.base import (
     refuse_ends,
     shut_down,
 )
+from duly._db.sessions.psycopg_wire import Statement, Wire, value_of, wire_of
 from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
+    from psycopg.pq.abc import PGresult
 
+
+_NO_CLAIM = b"22P02"
+"""What the seal is answered where it finds no claim: see its query."""
 _OPEN = TransactionStatus.INTRANS
 _HANDLER_WAIT = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
 ENDS = ("commit", "rollback", "close")
@@ -54,6 +59,8 @@ class PsycopgSession(Session):
     def __init__(self, raw: psycopg.Connection[Any], schema: str | None) -> None:
         super().__init__(raw, schema)
         self._claimed: tuple[str, Params] | None = None
+        self._horizon: tuple[str | None, str | None] | None = None
+        self._seal: Params | None = None
         self._was_autocommit = False
         self._wait_before: str | None = None
 
@@ -85,6 +92,21 @@ class PsycopgSession(Session):
     def _execute(self, text: str, params: Params) -> Any:
         return self._cursor.execute(text, params)
 
+    @cached_property
+    def _wire(self) -> Wire:
+        return wire_of(self.raw)
+
+    def _sent(self, *asked: tuple[str, Params]) -> list[PGresult]:
+        """Send named statements in one message, after a BEGIN if need be; their results."""
+        statements = [Statement(self.queries[name], params) for name, params in asked]
+        if begins := self.raw.pgconn.transaction_status == TransactionStatus.IDLE:
+            statements.insert(0, self._wire.begin())
+        answers = self._wire.checked(self._waited(self._wire.sent(*statements)))
+        return answers[begins:]
+
+    def _waited(self, generator: Any) -> Any:
+        return self.raw.wait(generator)
+
     def encode_id(self, attempt_id: UUID) -> UUID:
         return attempt_id
 
@@ -94,21 +116,22 @@ class PsycopgSession(Session):
         if self.raw.autocommit:
             self.raw.autocommit = False
             self._was_autocommit = True
-        self._claimed = None
+        self._claimed = self._seal = self._horizon = None
 
     def begin_prune(self, wait: float) -> None:
         self.begin(wait)
         self.raw.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def claim(self, params: Params, wait: float) -> Claimed:
-        rows = self.run("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT})
+        (claimed,) = self._sent(("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT}))
         self._claimed = ("confirm", params)
-        return Claimed(bool(rows), int(rows[0][0]) if rows else 0)
+        return Claimed(claimed.ntuples == 1, int(value_of(claimed) or 0))
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
-        rows = self.run(names["claim"], {**params, **self.bounds(wait), **_HANDLER_WAIT})
+        asked = {**params, **self.bounds(wait), **_HANDLER_WAIT}
+        (claimed,) = self._sent((names["claim"], asked))
         self._claimed = (names["confirm"], params)
-        clock_us = rows[0][0] if rows else None
+        clock_us = value_of(claimed)
         return Claimed(clock_us is not None, int(clock_us or 0))
 
     def arm(self) -> None:
@@ -158,13 +181,25 @@ class PsycopgSession(Session):
     def check_deferred(self) -> None:
         self.raw.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
-    def commit(self, wait: float) -> bool:
-        if self.raw.info.transaction_status is not TransactionStatus.INTRANS:
+    def commit(self, wait: float) -> bool | None:
+        seal, self._seal = self._seal, None
+        status = self.raw.pgconn.transaction_status
+        if status == TransactionStatus.IDLE and seal is not None:
+            return None
+        if status != TransactionStatus.INTRANS:
             return False
+        statements = [Statement("COMMIT")]
+        if seal is not None:
+            # Where it finds no claim it is an error, after which the server skips the COMMIT.
+            statements.insert(0, Statement(self.queries["seal"], seal))
+        answers = self._waited(self._wire.sent(*statements))
+        if seal is not None and answers[0].error_field(DiagnosticField.SQLSTATE) == _NO_CLAIM:
+            return None
         # COMMIT of an aborted transaction is answered by ROLLBACK, without an error.
-        return self._cursor.execute("COMMIT", prepare=False).statusmessage == "COMMIT"
+        return self._wire.checked(answers)[-1].command_status == b"COMMIT"
 
     def rollback(self) -> None:
+        self._seal = self._horizon = None
         self.raw.rollback()
 
     def release(self) -> None:
@@ -211,17 +246,32 @@ class PsycopgSession(Session):
 
     def _claim_and_restore(self, query: str, params: Params, wait: float) -> Claimed:
         restore = self._wait_before
-        rows = self.run(query, {**params, **self.bounds(wait), "restore": restore})
+        (claimed,) = self._sent((query, {**params, **self.bounds(wait), "restore": restore}))
         self._wait_before = None
-        clock_us = rows[0][0]
+        clock_us = value_of(claimed)
         return Claimed(clock_us is not None, int(clock_us or 0))
 
-    def lock_guard(self, wait: float) -> None:
-        rows = self.run("lock_guard", self.bounds(wait))
-        if not rows:
+    def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
+        asked: list[tuple[str, Params]] = [("lock_guard", self.bounds(wait))]
+        if then_read is not None:
+            # A later statement than the one that waited, so its snapshot is later too.
+            asked.append(("read_horizon", {"job": then_read}))
+        guard, *horizon = self._sent(*asked)
+        if not guard.ntuples:
             raise guard_missing()
         if self._wait_before is None:
-            self._wait_before = rows[0][0]
+            self._wait_before = value_of(guard)
+        self._horizon = (then_read, value_of(horizon[0])) if horizon else None
+
+    def read_horizon(self, job: str) -> int | None:
+        read, self._horizon = self._horizon, None
+        if read is None or read[0] != job:
+            return super().read_horizon(job)
+        return None if read[1] is None else int(read[1])
+
+    def seal(self, row: Params) -> bool:
+        self._seal = row
+        return True  # sent with the COMMIT
 
     def restore(self) -> None:
         # An aborted transaction takes the setting along when it is rolled back.

@@ -141,7 +141,7 @@ class SqliteSession(Session):
     def take_slot(self, job: str, slots: int) -> bool:
         return True  # a write transaction is the only one
 
-    def lock_guard(self, wait: float) -> None:
+    def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
         # The write lock keeps every prune out; our own transaction holds it already. A
         # caller's may not: a SELECT begins none there, and a prune between the horizon's
         # reading and the insert applied a key twice. Touching no row costs no sync.

@@ -12,6 +12,23 @@ FROM bound
 ON CONFLICT DO NOTHING
 RETURNING {now}, set_config('lock_timeout', :handler_wait_ms, true)
 
+-- name: seal
+-- differs: it goes in one message with the COMMIT, so that without a claim it must be an error,
+-- after which the server skips the COMMIT; what it tries to read as a number names the reason.
+WITH sealed AS (
+    INSERT INTO duly_attempt
+        (job, nominal_us, partition_key, correction, id, outcome,
+         started_by, source, host, pid, started_us, finished_us, result)
+    SELECT o.job, o.nominal_us, o.partition_key, o.correction, o.attempt_id, 'applied',
+           :started_by, :source, :host, :pid, :started_us, :finished_us, :result
+    FROM duly_occurrence AS o
+    WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key
+      AND o.correction = :correction AND o.attempt_id = :attempt_id AND o.disposition = 'applied'
+    RETURNING 1
+)
+SELECT CASE count(*) WHEN 1 THEN 1 ELSE CAST('the claim is gone: ' || count(*) AS integer) END
+FROM sealed
+
 -- name: claim_in_caller
 -- differs: occurrence and attempt in one statement, so that SET CONSTRAINTS ALL IMMEDIATE
 -- and an interruption find both or neither; lock_timeout is set and restored in it.

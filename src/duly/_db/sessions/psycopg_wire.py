@@ -1,0 +1,173 @@
+"""Several statements of duly's own in one message, on a psycopg connection.
+
+Each is a statement of its own, with a snapshot of its own; after one that fails the server
+skips the rest. It uses libpq's pipeline without psycopg's, which looks after its socket in a
+busy loop. It decides nothing, and never leaves a connection in pipeline mode.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+from psycopg.errors import error_from_result
+from psycopg.generators import fetch_many, send
+from psycopg.pq import ExecStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from psycopg.pq.abc import PGresult
+
+_wires: weakref.WeakKeyDictionary[Any, Wire] = weakref.WeakKeyDictionary()
+_BIND = re.compile(r"%\((\w+)\)s")
+
+
+class Statement(NamedTuple):
+    """A statement's text, as psycopg takes it, and its binds."""
+
+    text: str
+    params: Mapping[str, Any] | None = None
+
+
+class _Form:
+    """A statement's text, as the server takes it.
+
+    Attributes:
+        names: Of its binds, in the order of their numbers.
+        uses: How often it was sent on this connection.
+    """
+
+    def __init__(self, text: str, encoding: str) -> None:
+        self.names: list[str] = []
+        numbered = _BIND.sub(self._number, text).replace("%%", "%")
+        self.query = numbered.encode(encoding)
+        self.key = (self.query, (0,) * len(self.names))
+        self.uses = 0
+
+    def _number(self, found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in self.names:
+            self.names.append(name)
+        return f"${self.names.index(name) + 1}"
+
+
+def wire_of(connection: Any) -> Wire:
+    """A connection's one wire, which knows what was prepared on it."""
+    found = _wires.get(connection)
+    if found is None:
+        found = _wires[connection] = Wire(connection)
+    return found
+
+
+def value_of(answer: PGresult) -> str | None:
+    """The first column of the first row, as text."""
+    found = answer.get_value(0, 0) if answer.ntuples else None
+    return None if found is None else bytes(found).decode()
+
+
+class Wire:
+    """Sends for one connection; it must not keep it alive."""
+
+    def __init__(self, connection: Any) -> None:
+        self._reference = weakref.ref(connection)
+        self._encoding: str = connection.info.encoding
+        self._forms: dict[str, _Form] = {}
+        self._prepared = 0
+
+    @property
+    def _connection(self) -> Any:
+        return self._reference()
+
+    def begin(self) -> Statement:
+        """As psycopg begins, by the connection's own settings."""
+        raw = self._connection
+        words = ["BEGIN"]
+        if raw.isolation_level is not None:
+            level = psycopg.IsolationLevel(raw.isolation_level).name.replace("_", " ")
+            words.append(f"ISOLATION LEVEL {level}")
+        if raw.read_only is not None:
+            words.append("READ ONLY" if raw.read_only else "READ WRITE")
+        if raw.deferrable is not None:
+            words.append("DEFERRABLE" if raw.deferrable else "NOT DEFERRABLE")
+        return Statement(" ".join(words))
+
+    def sent(self, *statements: Statement) -> Generator[Any, Any, list[PGresult]]:
+        """Send *statements* at once; a generator for the connection's `wait`.
+
+        Returns:
+            One result for each; those after the first that failed are marked as aborted.
+        """
+        pgconn = self._connection.pgconn
+        pgconn.enter_pipeline_mode()
+        preparing = [self._send(pgconn, statement) for statement in statements]
+        pgconn.pipeline_sync()
+        yield from send(pgconn)
+        answers: list[PGresult] = []
+        for new in preparing:
+            if new is not None:
+                form, name = new
+                prepared = (yield from fetch_many(pgconn))[0]
+                if prepared.status == ExecStatus.COMMAND_OK:
+                    # As one of psycopg's own, so that its DEALLOCATE ALL is noticed.
+                    self._connection._prepared._names[form.key] = name  # noqa: SLF001
+            answers += (yield from fetch_many(pgconn))[:1]
+        yield from fetch_many(pgconn)  # the end of the message
+        pgconn.exit_pipeline_mode()
+        return answers
+
+    def _send(self, pgconn: Any, statement: Statement) -> tuple[_Form, bytes] | None:
+        """Queue one statement; its form and name if it is prepared with it."""
+        form = self._forms.get(statement.text)
+        if form is None:
+            form = self._forms[statement.text] = _Form(statement.text, self._encoding)
+        params = statement.params
+        values = [_text(params[name], self._encoding) for name in form.names] if params else None
+        threshold = self._connection.prepare_threshold
+        form.uses += 1
+        if params is None or threshold is None:
+            pgconn.send_query_params(form.query, values)
+            return None
+        known: bytes | None = self._connection._prepared._names.get(form.key)  # noqa: SLF001
+        if known is not None:
+            pgconn.send_query_prepared(known, values)
+            return None
+        if form.uses <= threshold:
+            pgconn.send_query_params(form.query, values)
+            return None
+        self._prepared += 1
+        name = f"_duly_{self._prepared}".encode()
+        pgconn.send_prepare(name, form.query)
+        pgconn.send_query_prepared(name, values)
+        return form, name
+
+    def checked(self, answers: list[PGresult]) -> list[PGresult]:
+        """The same answers.
+
+        Raises:
+            psycopg.Error: One of the statements failed.
+        """
+        for answer in answers:
+            if answer.status == ExecStatus.FATAL_ERROR:
+                raise error_from_result(answer, encoding=self._encoding)
+        return answers
+
+
+def _text(value: object, encoding: str) -> bytes | None:
+    """A bind as PostgreSQL reads it."""
+    match value:
+        case None:
+            return None
+        case bytes():
+            return b"\\x" + value.hex().encode()
+        case int() | UUID():
+            return str(value).encode()
+        case str() if "\0" not in value:
+            return value.encode(encoding)
+        case str():
+            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+        case _:
+            raise TypeError(f"no bind of {type(value).__name__}")
