@@ -230,6 +230,6 @@ OUTBOX_MUTANTS = [
         file="channels/wire.py",
         old="        left = self._until_s - time.monotonic()\n",
         new="        left = 5.0\n",
-        killer=HTTP + "test_ending_after_the_body_left_is_ambiguous",
+        killer=HTTP + "test_response_that_drips_ends_with_the_time_of_the_whole_request",
     ),
 ]
