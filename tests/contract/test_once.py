@@ -91,7 +91,7 @@ def test_decorated_function_is_called_again_after_contention(bank: Bank) -> None
     assert (bank.units, len(calls)) == (UNITS, 2)
 
 
-def test_error_of_the_orm_session_that_is_hidden_keeps_nothing(bank: Bank) -> None:
+def test_transaction_of_the_orm_session_that_was_ended_keeps_nothing(bank: Bank) -> None:
     """The session lost its work; what the handler did beside it does not land alone."""
 
     def hide() -> None:

@@ -213,7 +213,8 @@ def test_task_that_closes_a_cut_connection_waits_for_nobody(tmp_path: Path) -> N
 
         testing.cut(connection)
         may_end.set()
-        await connection.close()
+        async with asyncio.timeout(30):  # a wait that would never end
+            await connection.close()
         await statement
 
         with pytest.raises(ValueError, match="no active"):

@@ -14,6 +14,7 @@ import pytest
 from tests.mutants import mutants
 from tests.mutants.aio_mutants import AIO_MUTANTS
 from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
+from tests.mutants.cell_mutants import CELL_MUTANTS
 from tests.mutants.outbox_mutants import OUTBOX_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
 from tests.mutants.script_mutants import SCRIPT_MUTANTS
@@ -29,6 +30,7 @@ MUTANTS = [
     *mutants.MUTANTS,
     *AIO_MUTANTS,
     *CATCH_UP_MUTANTS,
+    *CELL_MUTANTS,
     *QUEUE_MUTANTS,
     *SCRIPT_MUTANTS,
     *OUTBOX_MUTANTS,
