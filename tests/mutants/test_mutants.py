@@ -17,6 +17,7 @@ from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
 from tests.mutants.cell_mutants import CELL_MUTANTS
 from tests.mutants.outbox_mutants import OUTBOX_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
+from tests.mutants.receiving_mutants import RECEIVING_MUTANTS
 from tests.mutants.script_mutants import SCRIPT_MUTANTS
 from tests.mutants.way_mutants import WAY_MUTANTS
 from tests.servers.processes import ROOT
@@ -35,6 +36,7 @@ MUTANTS = [
     *SCRIPT_MUTANTS,
     *OUTBOX_MUTANTS,
     *WAY_MUTANTS,
+    *RECEIVING_MUTANTS,
 ]
 SOURCE = ROOT / "src" / "duly"
 FAILED = 1  # pytest's exit code where tests ran and one failed
