@@ -145,6 +145,18 @@ class Definitions(Steps):
             _, found = app.register(adopt=True)
         assert {job: type(error).__name__ for job, error in found.items()} == refused
 
+    @rule(host=hosts, job=jobs, adopt=st.booleans())
+    def period_is_edited(self, host: int, job: str, adopt: bool) -> None:
+        """It is refused, whatever else the definition says; the other job is as ever."""
+        one = self.world.hosts[host]
+        (other,) = set(JOBS) - {job}
+        self._step()
+        refused = self._refusal(one, other, adopt=adopt)
+        with one.other_period(job) as app:
+            _, found = app.register(adopt=adopt)
+        names = {each: type(error).__name__ for each, error in found.items()}
+        assert names == {job: "PeriodChanged"} | ({other: refused} if refused else {})
+
     # Ticks
 
     @rule(host=hosts)

@@ -5,21 +5,24 @@ After every step the two are compared: what is settled and how, every effect, wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import duly
+from duly._sync import planning
 from tests.model.definitions import HOUR, Definitions, hosts, jobs
 from tests.model.reference import DAY, FLOOR, Pause
-from tests.model.steps import FAR_AHEAD
+from tests.model.steps import FAR_AHEAD, SAID
 from tests.model.world import EPOCH, MICROSECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
-SAID = {"reason": "as the test says", "actor": "model"}
 which = st.integers(0, 10_000)
 
 
@@ -95,7 +98,7 @@ class Machine(Definitions):
         else:
             with one.acting() as app:
                 order(app)
-            self.audited += 1
+            self._decided("waive", job, nominal)
             if how == "torn":
                 model.settled[nominal] = "waived"
             else:
@@ -133,7 +136,7 @@ class Machine(Definitions):
             due = model.dues(FAR_AHEAD)[nominal]
             with one.acting() as app:
                 assert order(app).outcome == "applied"
-            self.audited += 1
+            self._decided("correct", job, nominal, number + 1)
             model.correct(nominal, model.serial_of(due, one.terms[job]), self.now)
 
     @rule(job=jobs, chosen=which)
@@ -159,7 +162,7 @@ class Machine(Definitions):
             return
         with one.acting() as app:
             app.pause(job, **SAID)
-        self.audited += 1
+        self._decided("pause", job, None)
         model.pauses.append(Pause(self.now))
 
     @rule(host=hosts, job=jobs, catch_up=st.booleans())
@@ -175,7 +178,7 @@ class Machine(Definitions):
             return
         with one.acting() as app:
             app.resume(job, catch_up=catch_up, reason=SAID["reason"], actor=SAID["actor"])
-        self.audited += 1
+        self._decided("resume with its pause" if catch_up else "resume", job, None)
         pause = next(each for each in model.pauses if each.end is None)
         pause.end, pause.is_included = max(self.now, pause.start), catch_up
 
@@ -205,6 +208,67 @@ class Machine(Definitions):
             for model in self.models.values():
                 if recorded:
                     model.prune(bound, self.now)
+
+    @rule(
+        host=hosts,
+        other=hosts,
+        job=jobs,
+        count=st.sampled_from([1, 1, 2, 4]),
+        late=st.booleans(),
+    )
+    def others_run_and_prune_after_the_plan(
+        self, host: int, other: int, job: str, count: int, late: bool
+    ) -> None:
+        """The oldest that a tick planned are run elsewhere, and pruned, before it starts."""
+        one, two = self.world.hosts[host], self.world.hosts[other]
+        if late:  # so that one run is to cover what they were
+            self.time_passes(4 * DAY)
+            self.world.broken.discard(job)
+            self._edit(host, job, True, catch_up="reconcile", skip_after=None)
+        if host != other:
+            two.deploy(one.terms, one.release)
+        plans = self._planned(one)
+        model = self.models[job]
+
+        def meanwhile() -> None:
+            for each in one.app.jobs:  # in their order, and so done when this one is planned
+                if each == job:
+                    break
+                if each in plans:
+                    self._carried_out(each, plans.pop(each), one)
+            old = [each for each in model.missing(self.now) if each < self.now - 2 * FLOOR]
+            if job in self.world.broken or not old[:count]:
+                return
+            dues = model.dues(self.now)
+            with two.acting() as app:
+                for nominal in old[:count]:
+                    assert app.run(job, nominal).outcome == "applied"
+                    serial = model.serial_of(dues[nominal], two.terms[job])
+                    model.apply(nominal, serial, self.now)
+                app.prune(older_than=nominal)
+            for pruned in self.models.values():
+                pruned.prune(nominal, self.now)
+
+        with one.acting() as app, after_the_plan(job, meanwhile):
+            app.tick()
+        for each, plan in plans.items():
+            self._carried_out(each, plan, one)
+
+
+@contextmanager
+def after_the_plan(job: str, meanwhile: Callable[[], None]) -> Iterator[None]:
+    """Do something once, when a tick has planned a job and started nothing of it yet."""
+    plan = planning.plan
+
+    def outer(session: Any, known: Any, *args: Any, **named: Any) -> Any:
+        found = plan(session, known, *args, **named)
+        if known.job == job:
+            meanwhile()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "plan", outer)
+        yield
 
 
 def _key(job: str, nominal: datetime) -> str:

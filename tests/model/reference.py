@@ -248,6 +248,14 @@ class Reference:
         """What is expected and not settled."""
         return [nominal for nominal in self.expected(now) if nominal not in self.settled]
 
+    def is_pruned(self, nominal: datetime) -> bool:
+        """Whether it lies at or below the horizon: it may not be run any more."""
+        return self.horizon is not None and nominal <= self.horizon
+
+    def is_free(self, nominal: datetime) -> bool:
+        """Whether its key may be settled."""
+        return nominal not in self.settled and not self.is_pruned(nominal)
+
     @property
     def is_paused(self) -> bool:
         """Whether a pause lasts."""

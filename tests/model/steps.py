@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
 
 import duly
 from tests.model.reference import BEGINNING, DAY, LATEST, NEWER, Plan, Reference, RefusedError
-from tests.model.world import EPOCH, JOBS, MICROSECOND, BrokenError
+from tests.model.world import EPOCH, JOBS, MICROSECOND, Audited, BrokenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ MINUTE = timedelta(minutes=1)
 A_STEP = timedelta(seconds=5)
 STEPS_MAX = 50
 """So that all steps at one place of the clock lie between two due times, five minutes apart."""
+SAID = {"reason": "as the test says", "actor": "model"}
 FAR_AHEAD = LATEST - 5 * DAY
 
 
@@ -47,7 +48,7 @@ class Steps(RuleBasedStateMachine):
         self.stray = timedelta(0)
         self.steps = 0
         self.serials = 0
-        self.audited = 0
+        self.audited: list[Audited] = []
         self.now = BEGINNING
 
     # What holds after each
@@ -76,7 +77,10 @@ class Steps(RuleBasedStateMachine):
         for job, model in self.models.items():
             count = f"SELECT COUNT(*) FROM duly_job_revision WHERE job = '{job}'"
             assert self.world.run(count)[0][0] == len(model.revisions)
-        assert self.world.run("SELECT COUNT(*) FROM duly_audit")[0][0] == self.audited
+        found, wanted = (sorted(rows) for rows in (self.world.audited(), self.audited))
+        assert [row.decision for row in found] == [row.decision for row in wanted]
+        for row, said in zip(found, wanted, strict=True):
+            assert timedelta(0) <= row.at - said.at < A_STEP
 
     @invariant()
     @precondition(lambda self: self.models["day"].revisions)
@@ -90,6 +94,11 @@ class Steps(RuleBasedStateMachine):
                 assert found == wanted, told_apart(job, found, wanted)
 
     # Steps
+
+    def _decided(self, action: str, job: str, nominal: datetime | None, number: int = 1) -> None:
+        """A person decided something now: the row that says who, what and why."""
+        what = (SAID["actor"], SAID["reason"], action, job)
+        self.audited.append(Audited((*what, str(nominal), number), self.now))
 
     def _step(self, *, moves: bool = True) -> None:
         """The clock shows the instant of this step."""
@@ -168,18 +177,26 @@ class Steps(RuleBasedStateMachine):
             self._carried_out(job, plan, host)
 
     def _carried_out(self, job: str, plan: Plan, host: Host) -> None:
+        """Take over what a tick did; what another host settled since its plan stays as it is."""
         model = self.models[job]
         dues = model.dues(self.now)
-        for nominal in plan.skip:
+        for nominal in filter(model.is_free, plan.skip):
             model.settle(nominal, "skipped", self.now)
         for nominal in plan.run:
+            if model.is_pruned(nominal):
+                model.refused.add(nominal)
+                if model.latest.in_order:
+                    return
+                continue
+            if nominal in model.settled:
+                continue
             if job in self.world.broken:
                 model.fail(nominal, self.now)
                 if model.latest.in_order:
                     return
                 continue
             model.apply(nominal, model.serial_of(dues[nominal], host.terms[job]), self.now)
-            for each in plan.cover:
+            for each in filter(model.is_free, plan.cover):
                 model.settle(each, "superseded", self.now)
 
     def _happened(self, job: str, plan: Plan) -> None:

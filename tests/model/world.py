@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -62,6 +63,13 @@ class Row(NamedTuple):
     reason: str | None
 
 
+class Audited(NamedTuple):
+    """A row of duly_audit: who, why, what, of which job, nominal time and correction."""
+
+    decision: tuple[str, str, str, str, str, int]
+    at: datetime
+
+
 class Host:
     """A process with a definition of each job, and zone data.
 
@@ -98,7 +106,19 @@ class Host:
             patch.setattr(zones, "data_version", lambda: self.release)
             yield self.app
 
-    def _define(self, job: str, terms: Terms) -> None:
+    @contextmanager
+    def other_period(self, job: str) -> Iterator[duly.App]:
+        """While inside, its code has another `period=` of the job."""
+        terms = replace(self.terms[job], schedule="0 3 * * *")
+        with self.acting() as app:
+            before = app.jobs.pop(job)
+            self._define(job, terms, by_day=job != "day")
+            try:
+                yield app
+            finally:
+                app.jobs[job] = before
+
+    def _define(self, job: str, terms: Terms, *, by_day: bool | None = None) -> None:
         schedule: Any = terms.schedule
         if isinstance(schedule, int):
             schedule = duly.Every(timedelta(minutes=schedule), anchor=self._world.anchor)
@@ -107,7 +127,8 @@ class Host:
             "twice": duly.Retry(attempts=2, first=timedelta(0), most=timedelta(0)),
             "never": duly.Retry(first=NEVER, most=NEVER),
         }
-        options: dict[str, Any] = {"period": "day", "period_offset": -1} if job == "day" else {}
+        by_day = job == "day" if by_day is None else by_day
+        options: dict[str, Any] = {"period": "day", "period_offset": -1} if by_day else {}
         self.app.job(
             job,
             schedule=schedule,
@@ -219,6 +240,16 @@ class World:
         )
         return {instant(us): (int(count), instant(last)) for us, count, last in rows}
 
+    def audited(self) -> list[Audited]:
+        """What people decided."""
+        rows = self.run(
+            "SELECT at_us, actor, reason, action, job, nominal_us, correction FROM duly_audit"
+        )
+        return [
+            Audited((actor, reason, action, job, _nominal(action, us), int(number)), instant(at))
+            for at, actor, reason, action, job, us, number in rows
+        ]
+
     def everything(self, job: str) -> list[list[tuple[Any, ...]]]:
         """Every row about *job*."""
         columns = {
@@ -289,6 +320,11 @@ class _Clocked(pymysql.Connection):
 
 class BrokenError(Exception):
     """What a handler raises."""
+
+
+def _nominal(action: str, us: Any) -> str:
+    """What a decision is about: a pause and its end are about no occurrence."""
+    return str(instant(us) if action in {"waive", "correct"} else None)
 
 
 def instant(us: Any) -> datetime:
