@@ -276,6 +276,15 @@ CATCH_UP_MUTANTS = [
         killer=UPGRADE + "test_upgrade_that_failed_half_way_is_completed_by_the_next[mariadb-1]",
     ),
     Mutant(
+        name="pause-counted-as-complete",
+        rule="A pause that is caught up is looked at, whatever was found complete.",
+        file="_sync/pausing.py",
+        old='            session.change("unmark_complete", {"job": job, "complete_us": paused_us - 1})\n',
+        new="            pass\n",
+        killer="tests/contract/test_pause.py::"
+        "test_pause_that_is_caught_up_is_looked_at_behind_what_was_found_complete[sqlite]",
+    ),
+    Mutant(
         name="earlier-schedule-forgotten",
         rule="A hole that an earlier revision left is found, whatever the new one expects.",
         file="_sync/ticking.py",
