@@ -279,8 +279,8 @@ CATCH_UP_MUTANTS = [
         name="pause-counted-as-complete",
         rule="A pause that is caught up is looked at, whatever was found complete.",
         file="_sync/pausing.py",
-        old='            session.change("unmark_complete", {"job": job, "complete_us": paused_us - 1})\n',
-        new="            pass\n",
+        old='session.change("unmark_complete", {"job": job, "complete_us": paused_us - 1})',
+        new="pass",
         killer="tests/contract/test_pause.py::"
         "test_pause_that_is_caught_up_is_looked_at_behind_what_was_found_complete[sqlite]",
     ),
