@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy import MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from sqlmodel import Field, SQLModel, select
 from sqlmodel.ext.asyncio.session import AsyncSession as SqlModelSession
 
@@ -34,7 +35,13 @@ class Balance(Base):
     units: Mapped[int]
 
 
-class Account(SQLModel, table=True):
+class Own(SQLModel, registry=registry()):
+    """Models of this module's own: another one has a `balance` too."""
+
+    metadata = MetaData()
+
+
+class Account(Own, table=True):
     __tablename__ = "balance"
     id: int = Field(primary_key=True)
     units: int

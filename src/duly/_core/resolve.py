@@ -117,7 +117,7 @@ def _of_starter(
     if said_at > due_until and not early:
         raise NotDue(
             f"{start.said} means {format_instant(said_at)}, which is in the future; check the "
-            f"clock of {start.starter}, start it then, or pass early=True (--early)",
+            f"clock of {start.starter}, start it then, or pass early=True (duly run --early)",
             due_at=format_instant(said_at),
         )
     if schedule is None:
@@ -151,7 +151,7 @@ def not_due(found: Nominal) -> NotDue:
     when = "is in the future" if found.due_at == found.time else f"is due at {due}"
     return NotDue(
         f"{what} {when}, and starting it now would use up its key; "
-        f"start it from {due} on, or pass early=True (--early)",
+        f"start it from {due} on, or pass early=True (duly run --early)",
         due_at=due,
     )
 

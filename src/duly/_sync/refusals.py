@@ -98,7 +98,7 @@ def refusal(request: ops.Request, report: ops.Report, holders: Sequence[Marker] 
             return NotDue(
                 f"{key} is due at {due}, and the database's clock says"
                 f" {format_instant(from_us(report.not_due_us))}: starting it now would use up its"
-                " key; start it then, or pass early=True (--early)",
+                " key; start it then, or pass early=True (duly run --early)",
                 key=key,
                 due_at=due,
             )
