@@ -28,7 +28,7 @@ _NUMBERS = {
 _IDS = {
     "sqlite": "randomblob(16)",
     "postgresql": "gen_random_uuid()",
-    "mariadb": "UNHEX(MD5(RAND()))",
+    "mariadb": "UNHEX(MD5(CONCAT(UUID(), n)))",
 }
 _BYTES = {
     "sqlite": "zeroblob(32)",

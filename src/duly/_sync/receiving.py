@@ -73,6 +73,9 @@ class KeyShell(Shell):
                 return self._row.claim(self.session, self._budget.wait_s)
             case ops.Explain():
                 return self._row.read(self.session)
+            case ops.LockGuard():
+                # Without the horizon of a job, which it has not.
+                return self.session.lock_guard(self._budget.wait_s)
             case ops.ReadHorizon():
                 return read_horizon(self.session, self._row)
             case ops.Seal():
