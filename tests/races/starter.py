@@ -17,6 +17,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import make_url
+
 import duly
 from tests.races.bank import JOB, Bank, Caller, credit
 from tests.races.beats import Beats, outcomes, problems, timed
@@ -193,6 +195,8 @@ def _tick(bank: Bank, told: dict[str, Any]) -> Counter[str]:
 
 def _ways(bank: Bank, told: dict[str, Any]) -> Counter[str]:
     """Each way in starts every key once, on a thread of its own, all at the same moment."""
+    # SQLAlchemy imports a dialect at its first use, which two threads at once can trip over.
+    make_url(bank.url).get_dialect()
     names = list(told["ways"])
     together = threading.Barrier(len(names))
     return _in_threads(len(names), lambda: at_once(bank, names.pop(), told["keys"], together))
