@@ -158,6 +158,7 @@ def test_broker_that_stands_still_or_dies(rabbitmq_private: RabbitMQServer) -> N
         silent, _ = line.publish(
             framed(a_message()), exchange="", routing_key=queue.name, ends=time.monotonic() + 0.5
         )
+    line.close()
     rabbitmq_private.kill()
     dead = channel.send(a_message())
     rabbitmq_private.start()
