@@ -335,6 +335,8 @@ def ahead() -> str:
     return f"job:{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
+NO_DATABASE: Any = {}
+
 WRONG: dict[str, tuple[type[duly.DulyError], str, Callable[[Any], Any]]] = {
     "plain function": (duly.HandlerInvalid, "async function", lambda make: make("a:b")(plain)),
     "no run": (duly.HandlerInvalid, "takes no run", lambda make: make("a:b")(without)),
@@ -343,6 +345,7 @@ WRONG: dict[str, tuple[type[duly.DulyError], str, Callable[[Any], Any]]] = {
     "no key": (duly.KeyInvalid, "key", lambda make: make("no key")),
     "no key at all": (duly.KeyInvalid, "a key is", lambda make: make(3)),
     "correction": (duly.KeyInvalid, "correction", lambda make: make("a:2024-01-01T00:00:00Z#2")),
+    "no database": (duly.UsageError, "not dict", lambda make: duly.aio.once(NO_DATABASE, ahead())),
     "future": (duly.NotDue, "is due", lambda make: make(ahead())),
 }
 

@@ -119,3 +119,10 @@ def _credit(bank: Bank) -> None:
     with _once(bank) as run:
         if run.is_new:
             run.execute(bank.credit())
+
+
+@pytest.mark.parametrize("given", [{}, [], None, 5])
+def test_what_is_no_database_is_refused_by_name(given: Any) -> None:
+    """Whether it could be looked up or not."""
+    with pytest.raises(duly.UsageError, match=f"not {type(given).__name__}"):
+        duly.once(given, "job:2026-01-01T00:00:00Z").__enter__()

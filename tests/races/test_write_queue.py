@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -360,6 +361,15 @@ def test_without_a_place_for_the_lock_files_attempts_are_made_all_the_same(bank:
 
     assert bank.app().run(JOB, OLD).outcome is duly.Outcome.APPLIED
     assert not open_files(file_of(bank))
+
+
+def test_without_lock_files_that_can_be_opened_nothing_is_said(path: str) -> None:
+    """A transaction goes on without its place, and no half-made object complains of that."""
+    Path(queue_of(path).folder, NEXT).mkdir(parents=True)
+    place = Place(queue_of(path))
+    place.enter(BOUND_S)
+    place.leave()
+    gc.collect()  # a complaint of a finalizer fails the test
 
 
 def test_a_second_transaction_from_inside_a_handler_is_refused_at_once(bank: Bank) -> None:

@@ -12,6 +12,7 @@ import weakref
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
+from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from duly._aio.blocking import Watched
@@ -20,6 +21,7 @@ from duly._aio.run import Run
 from duly._aio.turn import AWAITED, Turn, in_greenlet, performed
 from duly._core.protocol import attempt
 from duly._core.states import Outcome
+from duly._db.connect import not_a_database
 from duly._db.waiting import awaited
 from duly._sync import nesting
 from duly._sync.attempts import ended
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import timedelta
     from types import TracebackType
-
-    from sqlalchemy.engine import URL
 
     from duly._core.occurrence import Occurrence
     from duly._core.payload import Payload
@@ -233,6 +233,8 @@ async def _place_of(database: str | URL | AsyncEngine, schema: str | None) -> _P
     if isinstance(database, AsyncEngine):
         places = vars(database.sync_engine).setdefault("duly_once", {})
         name: Any = schema
+    elif not isinstance(database, str | URL):
+        raise not_a_database(database, is_async=True)
     else:
         places = _by_loop.setdefault(asyncio.get_running_loop(), {})
         # A relative path means another file in another directory.

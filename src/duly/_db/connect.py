@@ -82,7 +82,7 @@ class Database:
             url = read_url(database, is_async=is_async)
             self.engine, self.ours = make_engine(url, is_async=is_async), True
         else:
-            raise UsageError(_not_one(database, is_async=is_async))
+            raise not_a_database(database, is_async=is_async)
         self.dialect = dialect_of(self.engine, is_async=is_async)
         _check_schema(self.dialect, schema)
         self.explicit_schema = schema
@@ -277,10 +277,11 @@ def _session_of(database: Database, fairy: PoolProxiedConnection) -> Session:
     return sessions[database.schema]
 
 
-def _not_one(database: Any, *, is_async: bool) -> str:
+def not_a_database(database: object, *, is_async: bool) -> UsageError:
+    """What to raise where neither a URL nor an Engine was given."""
     kind, given = "AsyncEngine" if is_async else "Engine", type(database).__name__
     hint = ": give that to duly.aio" if given == "AsyncEngine" else ""
-    return f"a database is a URL or a SQLAlchemy {kind}, not {given}{hint}"
+    return UsageError(f"a database is a URL or a SQLAlchemy {kind}, not {given}{hint}")
 
 
 def _check_schema(dialect: Dialect, schema: object) -> None:

@@ -121,10 +121,11 @@ class LockFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._descriptor: int | None = None
         with _guard:
             # To read is enough for a lock, and another user's file may allow no more.
             flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
-            self._descriptor: int | None = os.open(path, flags, 0o644)
+            self._descriptor = os.open(path, flags, 0o644)
             _files.add(self)
 
     @property

@@ -22,7 +22,7 @@ from duly._core.covers import Covers
 from duly._core.payload import canonical, result_json
 from duly._core.protocol import attempt
 from duly._core.states import Outcome
-from duly._db.connect import Database
+from duly._db.connect import Database, not_a_database
 from duly._sync.attempts import Attempts, ended
 from duly._sync.claim import looks_old, ordinary, seconds
 from duly._sync.manner import SYNCHRONOUS
@@ -300,6 +300,8 @@ def place_of(database: str | URL | Engine, schema: str | None) -> Place:
             # On the engine itself: a table of engines would keep each of them for ever.
             places = vars(database).setdefault("duly_once", {})
             name: Any = schema
+        elif not isinstance(database, str | URL):
+            raise not_a_database(database, is_async=False)
         else:
             places = _by_url
             # A relative path means another file in another directory.
