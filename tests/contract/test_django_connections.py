@@ -18,7 +18,7 @@ from tests.contract.django_project import app_on, atomic, connection_of, setting
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.contract.bank import Bank
 
@@ -52,17 +52,21 @@ def test_driver_that_is_not_served_is_refused_with_what_to_install(
 
 
 @pytest.fixture
-def pooled(postgres_bank: Bank) -> Bank:
+def pooled(postgres_bank: Bank) -> Iterator[Bank]:
     """A bank on whose alias Django keeps a pool of three connections."""
     from django.db import connections
 
     wrapper = connection_of(postgres_bank)
     settings = connections.settings[wrapper.alias]
-    settings["OPTIONS"] = {**settings["OPTIONS"], "pool": {"min_size": 1, "max_size": 3}}
+    plain = settings["OPTIONS"]
+    settings["OPTIONS"] = {**plain, "pool": {"min_size": 1, "max_size": 3}}
     wrapper.close()
     del connections[wrapper.alias]
-    postgres_bank.on_close(connection_of(postgres_bank).close_pool)
-    return postgres_bank
+    yield postgres_bank
+    connection_of(postgres_bank).close()
+    connection_of(postgres_bank).close_pool()
+    del connections[wrapper.alias]  # other tests have the same alias, and cut its connections
+    settings["OPTIONS"] = plain
 
 
 def settled_pool(bank: Bank) -> dict[str, int]:
