@@ -15,7 +15,7 @@ WORKERS ?= 4
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo invoices test torture bench bench-peers lint format types contracts check lock clean
+.PHONY: help demo invoices test torture bench bench-peers bench-outbox lint format types contracts check lock clean
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -38,6 +38,9 @@ bench: $(VENV)/.stamp-dev servers ## Measure duly beside the same work by hand; 
 # Each peer gets an environment of its own under .bench/.
 bench-peers: $(VENV)/.stamp-dev servers ## Measure what peers cost and hold for the same work; writes bench/PEERS.md
 	$(BIN)/python bench/peers.py $(BENCH_ARGS)
+
+bench-outbox: $(VENV)/.stamp-dev servers ## Measure messages enqueued and delivered beside peers; writes bench/OUTBOX.md
+	$(BIN)/python bench/outbox.py $(BENCH_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ def test_chart_can_be_read_on_light_and_on_dark_pages() -> None:
     assert {"by hand", "duly.claim", "App.run", "duly.aio, App.run"} <= said
 
 
-@pytest.mark.parametrize("name", ["RESULTS.md", "PEERS.md"])
+@pytest.mark.parametrize("name", ["RESULTS.md", "PEERS.md", "OUTBOX.md"])
 def test_results_are_linked_and_written_by_a_run(name: str) -> None:
     """A number without its machine, or one that nobody finds, says nothing."""
     text = (ROOT / "bench" / name).read_text("utf-8")
