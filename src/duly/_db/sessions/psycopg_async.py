@@ -35,7 +35,7 @@ class AsyncPsycopgSession(PsycopgSession):
     def _cursor(self) -> Any:
         return _Cursor(self.driver)
 
-    def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
+    def _one_by_one(self, name: str, rows: Sequence[Params]) -> list[int]:
         return [self.change(name, row) for row in rows]
 
     @cached_property

@@ -41,8 +41,9 @@ _NO_CLAIM = b"22P02"
 _OPEN = TransactionStatus.INTRANS
 _HANDLER_WAIT = {"handler_wait_ms": str(int(HANDLER_WAIT_S * 1000))}
 ENDS = ("commit", "rollback", "close")
-# What a relay says of many messages, in one statement.
+# What is said of many messages in one statement.
 _AT_ONCE = {
+    "insert_message": "insert_message_all",
     "start_send": "start_send_all",
     "write_ahead": "write_ahead_all",
     "finish_send": "finish_send_all",
@@ -76,7 +77,10 @@ class PsycopgSession(Session):
             arrays = {column: [row[column] for row in rows] for column in rows[0]}
             changed = {found for (found,) in self.run(_AT_ONCE[name], arrays)}
             return [int(row["id"] in changed) for row in rows]
-        # One after the other, but nobody waits for an answer before the last is sent.
+        return self._one_by_one(name, rows)
+
+    def _one_by_one(self, name: str, rows: Sequence[Params]) -> list[int]:
+        """One after the other, but nobody waits for an answer before the last is sent."""
         text = self.queries[name]
         cursors = [psycopg.Cursor(self.raw, row_factory=tuple_row) for _ in rows]
         with self.raw.pipeline():
@@ -120,7 +124,8 @@ class PsycopgSession(Session):
 
     def begin_prune(self, wait: float) -> None:
         self.begin(wait)
-        self.raw.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        begin = self._wire.begin(psycopg.IsolationLevel.READ_COMMITTED)
+        self._wire.checked(self._waited(self._wire.sent(begin)))
 
     def claim(self, params: Params, wait: float) -> Claimed:
         (claimed,) = self._sent(("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT}))

@@ -82,13 +82,14 @@ class Wire:
     def _connection(self) -> Any:
         return self._reference()
 
-    def begin(self) -> Statement:
-        """As psycopg begins, by the connection's own settings."""
+    def begin(self, level: psycopg.IsolationLevel | None = None) -> Statement:
+        """As psycopg begins, by the connection's own settings; at *level* if one is given."""
         raw = self._connection
         words = ["BEGIN"]
-        if raw.isolation_level is not None:
-            level = psycopg.IsolationLevel(raw.isolation_level).name.replace("_", " ")
-            words.append(f"ISOLATION LEVEL {level}")
+        if level is None and raw.isolation_level is not None:
+            level = psycopg.IsolationLevel(raw.isolation_level)
+        if level is not None:
+            words.append(f"ISOLATION LEVEL {level.name.replace('_', ' ')}")
         if raw.read_only is not None:
             words.append("READ ONLY" if raw.read_only else "READ WRITE")
         if raw.deferrable is not None:

@@ -205,6 +205,29 @@ FOR NO KEY UPDATE OF o SKIP LOCKED
 -- differs: it waits for a commit of ours that is still in flight.
 SELECT id FROM duly_outbox WHERE id = :id AND token = :token FOR NO KEY UPDATE
 
+-- name: insert_message_all
+-- differs: one statement for all messages of a run; each bind is an array.
+INSERT INTO duly_outbox
+    (id, job, nominal_us, partition_key, correction, destination, name, natural_key, generation,
+     content_type, headers, body, fingerprint, ordering_key, open_seq, state,
+     due_us, created_us, since_us, expires_us, started, finished, settled_us)
+SELECT n.id, n.job, n.nominal_us, n.partition_key, n.correction, n.destination, n.name,
+       n.natural_key, n.generation, n.content_type, n.headers, n.body, n.fingerprint,
+       n.ordering_key, n.open_seq, 'pending', GREATEST(n.not_before_us, {now}), {now},
+       GREATEST(n.not_before_us, {now}), n.expires_us, 0, 0, {now}
+FROM unnest(CAST(:id AS uuid[]), CAST(:job AS text[]), CAST(:nominal_us AS bigint[]),
+            CAST(:partition_key AS text[]), CAST(:correction AS integer[]),
+            CAST(:destination AS text[]), CAST(:name AS text[]), CAST(:natural_key AS text[]),
+            CAST(:generation AS integer[]), CAST(:content_type AS text[]), CAST(:headers AS text[]),
+            CAST(:body AS bytea[]), CAST(:fingerprint AS bytea[]), CAST(:ordering_key AS text[]),
+            CAST(:open_seq AS bigint[]), CAST(:not_before_us AS bigint[]),
+            CAST(:expires_us AS bigint[]))
+     AS n (id, job, nominal_us, partition_key, correction, destination, name, natural_key,
+           generation, content_type, headers, body, fingerprint, ordering_key, open_seq,
+           not_before_us, expires_us)
+ON CONFLICT DO NOTHING
+RETURNING id
+
 -- name: start_send_all
 -- differs: one statement for all that a relay takes; each bind is an array.
 UPDATE duly_outbox AS o
