@@ -152,6 +152,17 @@ def test_rollback_by_the_handler_and_further_work_is_torn(bank: Bank) -> None:
     assert bank.value("SELECT COUNT(*) FROM duly_occurrence") == 1
 
 
+def test_key_deleted_by_the_handler_inside_its_transaction_is_torn(bank: Bank) -> None:
+    """Transaction and savepoint are whole: only the seal finds that the key is gone."""
+
+    def delete(run: duly.Run) -> None:
+        credit(run)
+        driver_of(run).cursor().execute("DELETE FROM duly_occurrence")
+
+    _expect_torn(bank, delete)
+    assert bank.effects() == {}
+
+
 def _expect_torn(bank: Bank, handler: Any) -> None:
     at = recent(1)
     with pytest.raises(duly.TransactionEnded):
