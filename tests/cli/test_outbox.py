@@ -123,9 +123,14 @@ def test_wrong_call_is_one_line_that_says_what_is_allowed(
     assert err.count("\n") == 1
 
 
-def test_signal_lets_what_is_under_way_end(folder: Path, peer: Peer) -> None:
+@pytest.mark.parametrize("module", ["duly", "duly.aio"])
+def test_signal_lets_what_is_under_way_end(folder: Path, peer: Peer, module: str) -> None:
     """It is waited for and written down: no doubt is left by a deployment."""
     peer.always = Does(after_s=1.0)
+    if module == "duly.aio":
+        made = JOBS.format(url=peer.url).partition("@app.job")[0]
+        code = made.replace("duly.App", "duly.aio.App").replace("import duly", "import duly.aio", 1)
+        (folder / "bills.py").write_text(code)
     environment: dict[str, Any] = {**os.environ, "DULY_APP": "bills:app"}
     with subprocess.Popen(
         [sys.executable, "-m", "duly", "deliver"],

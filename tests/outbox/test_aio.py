@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +13,13 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import duly
 import duly.aio
-from duly.channels import Http
+from duly.channels import Call, Http
 from tests.contract.bank import async_url
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from duly.channels.base import Message
     from tests.outbox.desk import Desk
     from tests.outbox.peer import Peer
 
@@ -63,3 +69,104 @@ def test_send_in_a_transaction_of_a_tasks_own_is_awaited(desk: Desk, peer: Peer)
     asyncio.run(main())
     assert desk.rows() == ["pending"]
     assert desk.deliver().sent == 1
+
+
+@asynccontextmanager
+async def billing(desk: Desk, channel: Any, **settings: Any) -> AsyncIterator[duly.aio.App]:
+    """An App of `duly.aio` with the desk's job and destination."""
+    async with duly.aio.App(async_url(desk.database.url), evidence_after=60) as app:
+        app.destination(desk.to, channel, **settings)
+
+        @app.job(desk.job, schedule=duly.Every(timedelta(days=1), anchor=desk.at))
+        async def bill(run: duly.aio.Run) -> None:
+            run.send(desk.to, {"n": 1})
+
+        yield app
+
+
+async def came(happened: threading.Event) -> None:
+    """Wait for what another thread tells of, while the loop turns."""
+    assert await asyncio.to_thread(happened.wait, 20)
+
+
+def test_async_app_delivers_what_is_due_and_comes_back(desk: Desk, peer: Peer) -> None:
+    """The relay of `duly.aio` decides as every other: it is the same."""
+    desk.receive(Http(peer.url))
+    for _ in range(3):
+        desk.start()
+
+    async def main() -> None:
+        async with billing(desk, Http(peer.url)) as app:
+            assert (await app.deliver(once=True)).sent == 3
+            with pytest.raises(duly.UnknownDestination):
+                await app.deliver(once=True, only=["nowhere"])
+
+    asyncio.run(main())
+    assert sorted(peer.keys) == sorted(desk.ids)
+    assert desk.rows() == ["sent"] * 3
+
+
+def test_relay_of_an_async_app_wakes_when_a_message_is_committed(desk: Desk) -> None:
+    """It polls once in an hour, and the loop turns meanwhile."""
+    got, stop = threading.Event(), asyncio.Event()
+
+    async def main() -> None:
+        async with billing(desk, Call(lambda message: got.set())) as app:
+            relay = asyncio.create_task(app.deliver(stop=stop, poll=3600))
+            for _ in range(3):
+                got.clear()
+                await app.run(desk.job, at=desk.at, off_schedule=True)
+                await came(got)
+            async with duly.aio.once(
+                async_url(desk.database.url), f"{desk.job}-o:{_at(desk)}"
+            ) as run:
+                got.clear()
+                if run.is_new:
+                    run.send(desk.to, {"n": 2})
+            await came(got)
+            stop.set()
+            assert (await relay).sent == 4
+
+    asyncio.run(main())
+
+
+def test_worker_of_an_async_app_is_a_relay_too(desk: Desk) -> None:
+    got, stop = threading.Event(), asyncio.Event()
+
+    async def main() -> None:
+        async with billing(desk, Call(lambda message: got.set())) as app:
+            worker = asyncio.create_task(app.work(stop=stop, threads=1))
+            await app.run(desk.job, at=desk.at, off_schedule=True)
+            await came(got)
+            stop.set()
+            assert (await worker).is_clean
+
+    asyncio.run(main())
+    assert desk.rows() == ["sent"]
+
+
+def test_cancelled_relay_ends_what_is_under_way_and_leaves_no_doubt(desk: Desk) -> None:
+    """A cancellation falls where it will; none falls between a claim and its sends."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(message: Message) -> None:
+        begun.set()
+        assert go_on.wait(20)
+
+    async def main() -> None:
+        async with billing(desk, Call(slow)) as app:
+            relay = asyncio.create_task(app.deliver())
+            await app.run(desk.job, at=desk.at, off_schedule=True)
+            await came(begun)
+            relay.cancel()
+            await asyncio.sleep(0)
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await relay
+
+    asyncio.run(main())
+    assert desk.one("state, started, finished") == ("sent", 1, 1)
+
+
+def _at(desk: Desk) -> str:
+    return desk.at.isoformat().replace("+00:00", "Z")

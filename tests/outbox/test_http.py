@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duly.channels import Answer, CloudEvents, Contract, Http, Message, Secret, Verdict
+from duly.channels import Answer, Call, CloudEvents, Contract, Http, Message, Secret, Verdict
 from duly.errors import DestinationInvalid
 from tests.outbox.peer import Does
 
@@ -315,11 +315,26 @@ def test_private_address_is_allowed_by_opting_out(peer: Peer) -> None:
         lambda: Http("example.org"),
         lambda: Http("http://example.org/", method="GET"),
         lambda: CloudEvents(source="", type="x"),
+        lambda: Call(_awaited),
     ],
 )
 def test_channel_that_makes_no_sense_is_refused_when_it_is_made(wrong: Callable[[], Any]) -> None:
     with pytest.raises(DestinationInvalid):
         wrong()
+
+
+async def _awaited(message: Message) -> None:
+    raise AssertionError("nobody awaits it")
+
+
+def test_coroutine_that_nobody_awaits_was_surely_not_sent() -> None:
+    """A plain function around a coroutine is seen when it is called; nothing of it ran."""
+
+    def forgets(message: Message) -> Any:
+        return _awaited(message)
+
+    answer = sent(Call(forgets))
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "not_awaited")
 
 
 @pytest.mark.parametrize("url", ["http://", "ftp://x/"])

@@ -236,6 +236,13 @@ def test_relay_of_the_same_process_wakes_when_a_message_is_committed(desk: Desk)
             got.clear()
             desk.start()
             assert got.wait(10)
+        # `duly.once` has a pool and an App of its own, and the same outbox.
+        got.clear()
+        day = desk.at.isoformat().replace("+00:00", "Z")
+        with duly.once(desk.database.url, f"{desk.job}-once:{day}") as run:
+            if run.is_new:
+                run.send(desk.to, {"n": 2})
+        assert got.wait(10)
     finally:
         stop.set()
         thread.join(10)

@@ -154,6 +154,7 @@ class App:
     run = _awaits(SyncApp.run)
     tick = _awaits(SyncApp.tick)
     work = _awaits(SyncApp.work)
+    deliver = _awaits(SyncApp.deliver)
     plan = _awaits(SyncApp.plan)
     missing = _awaits(SyncApp.missing)
     status = _awaits(SyncApp.status)

@@ -144,6 +144,7 @@ class Once(OnceBase):
         """Make the attempt, in a greenlet; *settled* gets the run of a duplicate."""
         work, shell = self._attempt(place, occurrence, payload, handler, run_class)
         report = shell.drive(attempt(work.request))
+        place.database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
         result = ended(work, shell, report, due_at=occurrence.nominal_time)
         if settled is not None and result.outcome is Outcome.DUPLICATE:
             settled(duplicate(work, result))

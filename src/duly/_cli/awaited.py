@@ -50,6 +50,14 @@ class AwaitedApp:
     def started_by(self, who: str) -> None:
         self._app.started_by = who
 
+    def deliver(self, **settings: Any) -> Any:
+        """A relay, which the caller's `stop` ends: nothing is to be cancelled."""
+        stops = _Stops(self._runner.get_loop())
+        value, raised = self._runner.run(self._ended(partial(self._app.deliver, **settings), stops))
+        if raised is not None:
+            raise raised
+        return value
+
     def close(self) -> None:
         """Let go of connections, and of the loop."""
         try:

@@ -92,7 +92,7 @@ class Database:
         shown = url.set(query={k: v for k, v in url.query.items() if not is_secret(k)})
         self.where = f"SQLite file {self.path}" if self.path else shown.render_as_string()
         self.secrets = _secrets(url)
-        self.bell = Bell(self.where)
+        self.bell = Bell(self.path or f"{self.dialect.name} {url.host}:{url.port}/{url.database}")
         self.ledger_id: str | None = None
         self.nontransactional: frozenset[str] = frozenset()
         self._pid = os.getpid()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -155,6 +155,33 @@ class Queue(Generic[Value]):
             raise Empty from None
         finally:
             self._wakes.remove(wake)
+
+
+class Stop(Protocol):
+    """An event of threads, or of asyncio."""
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+
+
+class Wake:
+    """What one strand waits for; anybody may set it, from wherever they are."""
+
+    def __init__(self) -> None:
+        self._came: Queue[None] = Queue()
+
+    def set(self) -> None:
+        """Let whoever waits go on."""
+        # Where one is there already, whoever takes it looks afterwards at what this one is about.
+        if self._came.empty():
+            self._came.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is set, for at most *seconds*; from then on it is not set any more."""
+        with suppress(Empty):
+            self._came.get(timeout=seconds)
+            while not self._came.empty():
+                self._came.get()
 
 
 def begin(work: Callable[..., Any], *args: Any, name: str) -> Strand:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from duly._core.schedules import Schedule
     from duly._core.schedules.period import Period
     from duly._core.start import Start
+    from duly._db.waiting import Stop
     from duly._sync.ticking import Ran, TickReport
-    from duly._sync.worker import Stop, Stopped
+    from duly._sync.worker import Stopped
     from duly.errors import DulyError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])

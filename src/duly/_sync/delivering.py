@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duly._sync.claim import seconds
@@ -15,12 +16,12 @@ from duly._sync.overriding import Overriding
 from duly.errors import DestinationInvalid, UsageError
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from duly._core.channel import Channel, Lookup
     from duly._core.contract import Contract
     from duly._core.destination import Destination
+    from duly._db.waiting import Stop
     from duly._sync.outbox import Outbox
     from duly._sync.relay import Delivered, Relay
 
@@ -113,51 +114,54 @@ class Delivering(Overriding):
         *,
         once: bool = False,
         only: Sequence[str] = (),
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
         poll: timedelta | float = 5.0,
     ) -> Delivered:
         """Send the messages that are due: a relay.
 
         Any number of relays may be at work at once. Each message is claimed, written ahead, sent
-        with no transaction open, and finished under the claim's token.
+        with no transaction open, and finished under the claim's token. Channels send in threads,
+        under `duly.aio` too.
 
         Args:
             once: Come back when nothing that is due now is left; else stay until *stop*.
             only: The names of the destinations to serve; all that are registered if empty.
-            stop: Ends it, after what is under way.
+            stop: An event of threads or of asyncio; ends it, after what is under way. So does a
+                cancellation of `duly.aio`'s.
             poll: How often the outbox is looked at, at least, where nothing woke it.
 
         Raises:
             UnknownDestination, UsageError: Nothing is registered to send to.
             Busy, ConnectionLost, …: With *once*: the database could not be asked.
         """
-        import threading as threads
+        from threading import Event
 
         relay = self._relay(only, poll)
         self._readiness.ensure()
-        stop = stop or threads.Event()
-        return self._asked(relay, stop) if once else relay.work(stop)
+        halt = stop or Event()
+        work = partial(self._asked if once else _served, relay, halt)
+        return _beside(relay, work) if self.database.is_async else work()
 
     @contextmanager
     def _relaying(self) -> Iterator[None]:
-        """While inside, a relay is at work beside whatever this thread does."""
-        import threading as threads
+        """While inside, a relay is at work beside whatever this thread, or task, does."""
+        from threading import Event
 
-        if not self._attempts.destinations or self.database.is_async:
-            yield  # an event loop's connections are no thread's: `duly deliver` serves there
+        from duly._db.waiting import begin
+
+        if not self._attempts.destinations:
+            yield
             return
-        relay, stop = self._relay((), 5.0), threads.Event()
-        thread = threads.Thread(target=relay.work, args=[stop], name="duly-relay", daemon=True)
-        thread.start()
+        relay = self._relay((), 5.0)
+        strand = begin(relay.work, Event(), name="duly-relay")
         try:
             yield
         finally:
-            stop.set()
-            relay.wake()
+            relay.end()
             # It waits for what it has under way, and knows its own bound.
-            thread.join()
+            strand.join()
 
-    def _asked(self, relay: Relay, stop: threading.Event) -> Delivered:
+    def _asked(self, relay: Relay, stop: Stop) -> Delivered:
         from duly._core import ops
         from duly._db.translate import public_error
 
@@ -181,3 +185,35 @@ class Delivering(Overriding):
                 " channel)"
             )
         return Relay(self.database, served, poll_s=seconds(poll), probe=self._attempts.probe)
+
+
+def _served(relay: Relay, stop: Stop) -> Delivered:
+    return relay.work(stop)
+
+
+def _beside(relay: Relay, work: Callable[[], Delivered]) -> Delivered:
+    """What *work* returns, done by a task of its own.
+
+    A cancellation of the caller's would end a claim between its commit and its sends, which would
+    be in doubt for nothing. So it only lets *relay* start nothing more, and waits for its end.
+    """
+    from duly._db.waiting import Queue, begin
+
+    ended: Queue[Delivered | BaseException] = Queue()
+
+    def do() -> None:
+        try:
+            ended.put(work())
+        except BaseException as error:
+            ended.put(error)
+
+    begin(do, name="duly-relay")
+    try:
+        found = ended.get()
+    except BaseException:
+        relay.end()
+        ended.get()
+        raise
+    if isinstance(found, BaseException):
+        raise found
+    return found

@@ -245,6 +245,7 @@ class Once(OnceBase):
         work, shell = self._attempt(place, occurrence, payload, end_of_block, OnceRun)
         driven: Generator[Any, None, ops.Report] = shell.drive_block(attempt(work.request))
         report = yield from driven
+        place.database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
         result = ended(work, shell, report, due_at=occurrence.nominal_time)
         if result.outcome is Outcome.DUPLICATE:
             run = duplicate(work, result)
@@ -268,6 +269,7 @@ class Once(OnceBase):
                 place, occurrence, payload, lambda run: function(run, *args, **named), Run
             )
             report = shell.drive(attempt(work.request))
+            place.database.attempt_ended(applied=report.outcome is Outcome.APPLIED)
             return ended(work, shell, report, due_at=occurrence.nominal_time).value
 
         # Whoever asks for the parameters, a web framework or a task queue, gives no run.

@@ -1,5 +1,7 @@
 """A relay: it takes what is due, lets channels send it, and writes down what came of it.
 
+A thread serves it, or a task of an event loop (`_db/waiting.py`); channels send in threads.
+
 Decides when to look and how many sends are under way: never more are claimed than there are free
 senders, and no transaction is open while one sends. What becomes of a message is decided in
 `_core/sending.py`.
@@ -22,6 +24,7 @@ from duly._core import delivery, ops
 from duly._core.breaker import Breaker
 from duly._core.channel import Answer, answered
 from duly._core.states import MessageState
+from duly._db.waiting import Wake
 from duly._sync.process import host_name
 from duly._sync.relay_shell import RelayShell
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from duly._core.channel import Message
     from duly._core.destination import Destination
     from duly._db.connect import Database
+    from duly._db.waiting import Stop
 
 log = logging.getLogger("duly.relay")
 
@@ -131,7 +135,7 @@ class _Lane:
 
 
 class Relay:
-    """Sends what is due to some destinations, from one thread that speaks to the database."""
+    """Sends what is due to some destinations, from one strand that speaks to the database."""
 
     def __init__(
         self,
@@ -144,15 +148,16 @@ class Relay:
         self._database = database
         self._shell = RelayShell(database, f"{host_name()}:{os.getpid()}", probe)
         self._ended: deque[_Ended] = deque()
-        self._wake = threading.Event()
+        self._wake = Wake()
         self._poll_s = max(FIRST_POLL_S, poll_s)
         self._lanes = [_Lane(to, self._hand_back) for to in destinations.values()]
         self._heard = False
         self._failures = 0
         self._away_until_s = 0.0
+        self._is_ended = False
         self.delivered = Delivered()
 
-    def once(self, stop: threading.Event) -> Delivered:
+    def once(self, stop: Stop) -> Delivered:
         """Send what is due now, and come back when nothing of it is under way.
 
         Args:
@@ -165,11 +170,11 @@ class Relay:
             quiet = False
             while not quiet or self._in_flight() or self._ended:
                 self._finish()
-                filled = [] if stop.is_set() else [self._fill(lane) for lane in self._lanes]
+                is_over = self._is_ended or stop.is_set()
+                filled = [] if is_over else [self._fill(lane) for lane in self._lanes]
                 quiet = not any(filled)
                 if self._in_flight() and not self._ended:
                     self._wake.wait(1.0)
-                    self._wake.clear()
             return self.delivered
         except BaseException:
             # What is under way with others is theirs no less: it would be in doubt for nothing.
@@ -178,23 +183,27 @@ class Relay:
         finally:
             self._close()
 
-    def work(self, stop: threading.Event) -> Delivered:
+    def work(self, stop: Stop) -> Delivered:
         """Send what falls due, until *stop*; then wait for what is under way, and write it down."""
-        self._database.bell.hear(self._hear)
+        self._database.bell.hear(self.hear)
         try:
-            while not stop.is_set():
+            while not (self._is_ended or stop.is_set()):
                 self._round()
-            self._drain()
             return self.delivered
         finally:
-            self._database.bell.leave(self._hear)
-            self._close()
+            self._database.bell.leave(self.hear)
+            try:
+                self._drain()
+            finally:
+                self._close()
 
-    def wake(self) -> None:
-        """Let it look now; from any thread."""
+    def end(self) -> None:
+        """Let it start nothing more, as if *stop* were set; from any thread."""
+        self._is_ended = True
         self._wake.set()
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
+        """Messages were committed, so look now; from any thread."""
         self._heard = True
         self._wake.set()
 
@@ -216,7 +225,6 @@ class Relay:
             except Exception as error:
                 self._is_away(error)
         self._wake.wait(min(STOP_S, self._sleep_s()))
-        self._wake.clear()
 
     def _look(self) -> None:
         heard, self._heard = self._heard, False
@@ -320,7 +328,6 @@ class Relay:
                     return  # their leases end, and leave the doubt that there is
             if self._in_flight():
                 self._wake.wait(min(1.0, max(0.001, until_s - time.monotonic())))
-                self._wake.clear()
 
     def _close(self) -> None:
         for lane in self._lanes:

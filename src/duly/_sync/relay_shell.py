@@ -68,6 +68,10 @@ class RelayShell:
         except StopIteration as done:
             result: Result = done.value
             return result
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._discard()  # its statement was left in the midst of its answer
+            raise
         finally:
             protocol.close()
             self._leave()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.wakeup import DatabaseClock, Look, Steps, look_again, sleep_s
 from duly._db.waiting import Queue, begin
@@ -30,19 +30,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duly._core.job import Job
+    from duly._db.waiting import Stop
     from duly._sync.base import AppBase
     from duly._sync.registry import Known
 
 log = logging.getLogger("duly.worker")
 
 Told = Callable[[Ran], object]
-
-
-class Stop(Protocol):
-    """An event of threads, or of asyncio."""
-
-    def is_set(self) -> bool:
-        """Whether it has happened."""
 
 
 LONGEST_BACKOFF_S: Final = 10.0
