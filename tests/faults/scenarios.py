@@ -173,7 +173,7 @@ class Scenario:
 _WORK = ("Begin", "Claim", "CallHandler", "Seal", "Commit")
 _GUARDED = ("Begin", "LockGuard", "ReadHorizon", "Claim", "CallHandler", "Seal", "Commit")
 _TORN = ("Begin", "Claim", "CallHandler", "Rollback", "HoldTorn")
-_COVER = ("Begin", "TakeSlot", "Claim", "Cover", "CallHandler")
+_COVER = ("Begin", "Claim", "Cover", "CallHandler")
 _COVERING = (*_COVER, "Seal", "Commit")
 _ASKED = ("Reconnect", "Begin", "Claim", "Rollback")
 
@@ -297,7 +297,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("covering", _COVERING, covers=4, slots=1),
         Scenario(
             "covering-old",
-            ("Begin", "TakeSlot", "LockGuard", "ReadHorizon", *_COVERING[2:]),
+            ("Begin", "LockGuard", "ReadHorizon", *_COVERING[1:]),
             at=lambda: OLD,
             covers=4,
             slots=1,
@@ -325,10 +325,10 @@ SCENARIOS: dict[str, Scenario] = {
             "covering-landed",
             (*_COVERING, "Reconnect", "Begin", "Claim", "Explain", "Rollback"),
             first="unknown",
-            first_place=6,
+            first_place=5,
             first_moment="after",
-            since=7,
-            settled=11,
+            since=6,
+            settled=10,
             covers=4,
             slots=1,
         ),
@@ -336,15 +336,15 @@ SCENARIOS: dict[str, Scenario] = {
             "covering-not-landed",
             (*_COVERING, *_ASKED, "Rollback", "Backoff", "Reconnect", *_COVERING),
             first="unknown",
-            first_place=6,
-            since=7,
-            settled=11,
+            first_place=5,
+            since=6,
+            settled=10,
             covers=4,
             slots=1,
         ),
         Scenario(
             "no-slot",
-            ("Begin", "TakeSlot", "Rollback"),
+            ("Begin", "Claim", "Rollback"),
             ending="NoSlot",
             retried="applied",
             covers=4,

@@ -169,7 +169,7 @@ def _check_mended(cell: Cell, ended: object, stage: Stage) -> None:
     if cell.plan.name not in {"applied", "old", "covering", "covering-old"}:
         return
     last = "Cover" if cell.plan.covers else "Claim"  # of duly's own before the handler
-    free = cell.op in {"Begin", "TakeSlot", "LockGuard", "ReadHorizon", "Claim", "Cover"} and not (
+    free = cell.op in {"Begin", "LockGuard", "ReadHorizon", "Claim", "Cover"} and not (
         cell.op == last and cell.moment == "after"
     )
     if cell.kind == "cut" and cell.database == "sqlite":

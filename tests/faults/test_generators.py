@@ -63,7 +63,11 @@ def answers(op: Any) -> list[Any]:
     """The replies that the world may give to *op*."""
     match op:
         case ops.Claim():
-            return [ops.Claimed(inserted=True, clock_us=CLOCK_US), ops.Claimed(False, 0)]
+            return [
+                ops.Claimed(inserted=True, clock_us=CLOCK_US),
+                ops.Claimed(inserted=False, clock_us=0),
+                ops.Claimed(inserted=False, clock_us=0, no_slot=True),
+            ]
         case ops.Explain():
             return [None, _standing(MINE), _standing(UUID(int=2), Disposition.TORN)]
         case ops.CallHandler():
@@ -82,7 +86,7 @@ def answers(op: Any) -> list[Any]:
             return [None, 2**60]
         case ops.Commit():
             return [True, False, None]
-        case ops.Seal() | ops.Backoff() | ops.SettleCorrected() | ops.TakeSlot():
+        case ops.Seal() | ops.Backoff() | ops.SettleCorrected():
             return [True, False]
         case retention.ReadFacts():
             return [retention.Facts(CLOCK_US, CLOCK_US), retention.Facts(CLOCK_US, None)]

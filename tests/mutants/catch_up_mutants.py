@@ -63,14 +63,10 @@ CATCH_UP_MUTANTS = [
         name="cover-claimed-before-the-newest",
         rule="The newest is claimed first, by the run that covers the others.",
         file="_core/protocol.py",
-        old="    claimed: Claimed = yield Claim()\n"
-        "    if not claimed.inserted:\n"
-        "        return (yield from _refused(request))\n",
+        old="    claimed: Claimed = yield Claim(request.slots)\n",
         new="    if request.cover:\n"
         "        yield Cover(horizon_us)\n"
-        "    claimed: Claimed = yield Claim()\n"
-        "    if not claimed.inserted:\n"
-        "        return (yield from _refused(request))\n",
+        "    claimed: Claimed = yield Claim(request.slots)\n",
         killer=_CIRCLE + "[postgresql]",
     ),
     Mutant(
@@ -162,16 +158,16 @@ CATCH_UP_MUTANTS = [
         name="slot-not-taken",
         rule="Who starts a job by tick holds one of its slots until the end.",
         file="_core/protocol.py",
-        old="    if request.slots is not None and not (yield TakeSlot(request.slots)):\n",
-        new="    if False:\n",
+        old="    claimed: Claimed = yield Claim(request.slots)\n",
+        new="    claimed: Claimed = yield Claim()\n",
         killer=TICKS + "test_as_many_ticks_run_at_once_as_may_and_no_more[postgresql]",
     ),
     Mutant(
         name="slot-not-locked",
         rule="A slot is a row's lock, not the row.",
         file="_db/sql/postgresql.sql",
-        old="LIMIT 1\nFOR NO KEY UPDATE SKIP LOCKED\n",
-        new="LIMIT 1\n",
+        old="    LIMIT 1\n    FOR NO KEY UPDATE SKIP LOCKED\n",
+        new="    LIMIT 1\n",
         killer=TICKS + "test_as_many_ticks_run_at_once_as_may_and_no_more[postgresql]",
     ),
     Mutant(

@@ -86,14 +86,14 @@ class ReadHorizon:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Insert the occurrence; waits for a rival's transaction. Reply: `Claimed`."""
+    """Insert the occurrence; waits for a rival's transaction. Reply: `Claimed`.
 
+    Attributes:
+        slots: One of the job's slots, of which this many count, is locked first and until the
+            transaction ends; None where nobody counts.
+    """
 
-@dataclass(frozen=True, slots=True)
-class TakeSlot:
-    """Lock one of the job's slots until the transaction ends. Reply: bool, False: none is free."""
-
-    slots: int
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,6 @@ Op: TypeAlias = (
     Begin
     | LockGuard
     | ReadHorizon
-    | TakeSlot
     | Claim
     | Cover
     | Unclaim
@@ -249,10 +248,12 @@ class Claimed:
     Attributes:
         inserted: The key was free and is now ours, if we commit.
         clock_us: The database's clock, read after the wait for the key.
+        no_slot: None of the job's slots was free, so nothing was inserted.
     """
 
     inserted: bool
     clock_us: int
+    no_slot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,6 @@ from duly._core.ops import (
     Seal,
     SettleCorrected,
     Standing,
-    TakeSlot,
     Transaction,
     Unclaim,
     Unknown,
@@ -119,15 +118,15 @@ class _GuardNeeded(Exception):
 
 def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Ops:
     yield Begin()
-    if request.slots is not None and not (yield TakeSlot(request.slots)):
-        yield Rollback()
-        return Report(None, no_slot=True)
     horizon_us = (yield from _horizon()) if guarded else None
     if behind := _behind(request, horizon_us):
         yield Rollback()
         yield from evidence(Record(Outcome.EXPIRED))
         return behind
-    claimed: Claimed = yield Claim()
+    claimed: Claimed = yield Claim(request.slots)
+    if claimed.no_slot:
+        yield Rollback()
+        return Report(None, no_slot=True)
     if not claimed.inserted:
         return (yield from _refused(request))
     if not guarded and _is_old(request, claimed):

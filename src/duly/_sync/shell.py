@@ -198,9 +198,7 @@ class Shell:
             case ops.Begin():
                 return self.session.begin(self._budget.wait_s)
             case ops.Claim():
-                return self._claim()
-            case ops.TakeSlot():
-                return self.session.take_slot(self._work.occurrence.job, op.slots)
+                return self._claim(op)
             case ops.Cover():
                 return self._cover(op)
             case ops.CallHandler():
@@ -253,9 +251,9 @@ class Shell:
             self._lease = self._database.lend()
         return self._lease.session
 
-    def _claim(self) -> ops.Claimed:
+    def _claim(self, op: ops.Claim) -> ops.Claimed:
         session = self.session
-        claimed = session.claim(self._account.claim(session), self._budget.wait_s)
+        claimed = session.claim(self._account.claim(session), self._budget.wait_s, op.slots)
         if claimed.clock_us:
             self._account.learn_clock(claimed.clock_us)
         return claimed

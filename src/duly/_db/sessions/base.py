@@ -123,8 +123,15 @@ class Session(ABC):
         self.begin(wait)
 
     @abstractmethod
-    def claim(self, params: Params, wait: float) -> Claimed:
-        """Insert the occurrence's row, waiting at most about *wait* seconds for a rival."""
+    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+        """Insert the occurrence's row, waiting at most about *wait* seconds for a rival.
+
+        Args:
+            slots: One of so many slots of the job is locked first; None where nobody counts.
+
+        Raises:
+            InvariantBroken: The job has no slots: nothing registered it.
+        """
 
     @abstractmethod
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
@@ -164,20 +171,11 @@ class Session(ABC):
         """Insert the applied attempt, at once or with the COMMIT; False if the claim is gone."""
         return self.change("seal", row) == 1
 
-    def take_slot(self, job: str, slots: int) -> bool:
-        """Lock one of the job's slots until our transaction ends; False if none is free.
-
-        Raises:
-            InvariantBroken: The job has no slots: nothing registered it.
-        """
-        if self._lock_slot(job, slots):
-            return True
+    def _no_slot(self, job: str) -> Claimed:
+        """What a claim is answered where none of the job's slots is free."""
         if not self.run("list_slots", {"job": job}):
             raise InvariantBroken(f"duly_slot has no row of {job}: run `duly init` again")
-        return False
-
-    def _lock_slot(self, job: str, slots: int) -> bool:
-        return bool(self.run("take_slot", {"job": job, "slots": slots}))
+        return Claimed(inserted=False, clock_us=0, no_slot=True)
 
     def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
         """Insert *nominal_times*, newest first, as superseded; returns those that became ours."""

@@ -127,8 +127,18 @@ class PsycopgSession(Session):
         begin = self._wire.begin(psycopg.IsolationLevel.READ_COMMITTED)
         self._wire.checked(self._waited(self._wire.sent(begin)))
 
-    def claim(self, params: Params, wait: float) -> Claimed:
-        (claimed,) = self._sent(("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT}))
+    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+        asked: list[tuple[str, Params]] = []
+        if slots is not None:
+            asked.append(("take_slot", {"job": params["job"], "slots": slots}))
+        asked.append(("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT}))
+        try:
+            claimed = self._sent(*asked)[-1]
+        except psycopg.errors.InvalidTextRepresentation:
+            if slots is None:
+                raise
+            self.raw.rollback()
+            return self._no_slot(params["job"])
         self._claimed = ("confirm", params)
         return Claimed(claimed.ntuples == 1, int(value_of(claimed) or 0))
 

@@ -69,7 +69,9 @@ class PyMysqlSession(Session):
         self._plain("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         self.begin(wait)
 
-    def claim(self, params: Params, wait: float) -> Claimed:
+    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+        if slots is not None and not self._lock_slot(params["job"], slots):
+            return self._no_slot(params["job"])
         try:
             rows = self.run("claim", {**params, **self.bounds(wait)})
         except Exception as error:

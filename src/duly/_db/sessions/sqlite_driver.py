@@ -130,16 +130,14 @@ class SqliteSession(Session):
                 if self.classify(error) is not ErrorKind.CONTENTION or is_over:
                     raise
 
-    def claim(self, params: Params, wait: float) -> Claimed:
+    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+        # No slot is locked: there is one writer at most, and that is us.
         inserted = self.change("claim", params) == 1
         return Claimed(inserted, host_clock_us())
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         rows = self.run(names["claim"], params)
         return Claimed(bool(rows) and rows[0][0] is not None, host_clock_us())
-
-    def take_slot(self, job: str, slots: int) -> bool:
-        return True  # a write transaction is the only one
 
     def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
         # The write lock keeps every prune out; our own transaction holds it already. A

@@ -140,12 +140,19 @@ WITH brief AS MATERIALIZED (
 DELETE FROM duly_running USING brief WHERE attempt_id = :attempt_id
 
 -- name: take_slot
--- differs: where there are many writers, a row's lock is the slot.
-SELECT slot FROM duly_slot
-WHERE job = :job AND slot <= :slots
-ORDER BY slot
-LIMIT 1
-FOR NO KEY UPDATE SKIP LOCKED
+-- differs: where there are many writers, a row's lock is the slot. It goes in one message with
+-- the claim, so that without a free one it must be an error, after which the server skips the
+-- claim; what it tries to read as a number names the reason.
+WITH taken AS (
+    SELECT slot
+    FROM duly_slot
+    WHERE job = :job AND slot <= :slots
+    ORDER BY slot
+    LIMIT 1
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+SELECT CASE count(*) WHEN 1 THEN 1 ELSE CAST('slots that are free: ' || count(*) AS integer) END
+FROM taken
 
 -- name: cover
 -- differs: a superseded row carries no attempt: the key to duly_attempt would ask for one. Newest
