@@ -230,7 +230,7 @@ def test_end_before_the_final_dot_is_a_sure_no(lines: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("lines", AFTER, ids=lambda lines: lines[-1])
-def test_end_after_the_final_dot_leaves_it_open(lines: tuple[str, ...]) -> None:
+def test_m11_end_after_the_final_dot_leaves_it_open(lines: tuple[str, ...]) -> None:
     """M11: a timeout after acceptance is `may have been sent`, never a plain failure."""
     script = Script(*lines)
     channel = _channel(script.port)

@@ -84,6 +84,7 @@ class Shop(Bank):
 
     def at_once(self, times: int, **named: Any) -> list[httpx.Response]:
         """Equal requests at the same time."""
+        assert self.faults_of is not None  # made here: threads would make one each
         with ThreadPoolExecutor(times) as pool:
             return list(pool.map(lambda _: self.post(**named), range(times)))
 

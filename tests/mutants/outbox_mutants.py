@@ -7,7 +7,9 @@ from tests.mutants.mutants import Mutant
 CORE = "tests/core/test_sending.py::"
 SENDING = "tests/outbox/test_sending.py::"
 FAULTS = "tests/outbox/test_faults.py::"
-ACCEPTED = FAULTS + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]"
+ACCEPTED = (
+    FAULTS + "test_m04_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]"
+)
 HTTP = "tests/outbox/test_http.py::"
 
 OUTBOX_MUTANTS = [
@@ -34,7 +36,7 @@ OUTBOX_MUTANTS = [
         old="            doubt_us = row.tried_us if doubt_us is None else doubt_us\n"
         "            assert doubt_us is not None\n",
         new="            doubt_us = row.tried_us\n            assert doubt_us is not None\n",
-        killer=FAULTS + "test_key_life_of_ten_minutes_against_an_outage_of_thirty[sqlite]",
+        killer=FAULTS + "test_m02_key_life_of_ten_minutes_against_an_outage_of_thirty[sqlite]",
     ),
     Mutant(
         name="lease-that-ran-out-is-no-doubt",
@@ -162,7 +164,7 @@ OUTBOX_MUTANTS = [
         old='    session.change_each("write_ahead", starts)\n',
         new="",
         killer=FAULTS
-        + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
+        + "test_m04_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
     ),
     Mutant(
         name="sent-before-the-write-ahead-is-committed",
@@ -171,7 +173,7 @@ OUTBOX_MUTANTS = [
         old="        if not (yield Commit()):\n            return Taken(clock_us, (), 0)\n",
         new="        yield Rollback()\n",
         killer=FAULTS
-        + "test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
+        + "test_m04_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]",
     ),
     Mutant(
         name="finish-without-its-token",
@@ -198,7 +200,7 @@ OUTBOX_MUTANTS = [
         file="_sync/prune.py",
         old="        *_undelivered(session, op),\n",
         new="",
-        killer=SENDING + "test_old_message_is_sent_and_no_prune_passes_one_that_is_not[sqlite]",
+        killer=SENDING + "test_m07_old_message_is_sent_and_no_prune_passes_one_that_is_not[sqlite]",
     ),
     Mutant(
         name="error-before-the-request-is-a-doubt",

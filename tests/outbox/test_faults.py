@@ -95,7 +95,7 @@ def test_connection_cut_at_an_op_is_settled_by_asking_the_rows(
     assert len(peer.seen) == 1
 
 
-def test_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence(
+def test_m04_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence(
     desk: Desk, peer: Peer
 ) -> None:
     """M04: what was accepted is not sent again because writing it down failed."""
@@ -196,7 +196,7 @@ def test_message_that_kills_its_relay_three_times_is_poison(desk: Desk) -> None:
     assert desk.deliver().sent == 1
 
 
-def test_key_life_of_ten_minutes_against_an_outage_of_thirty(desk: Desk, peer: Peer) -> None:
+def test_m02_key_life_of_ten_minutes_against_an_outage_of_thirty(desk: Desk, peer: Peer) -> None:
     """M01, M02: sends for as long as the receiver knows the id, then uncertain; never again."""
     contract = duly.Contract(key_life=timedelta(minutes=10), margin=timedelta(minutes=1))
     desk.receive(
@@ -223,7 +223,7 @@ def test_key_life_of_ten_minutes_against_an_outage_of_thirty(desk: Desk, peer: P
     assert left.key_life_left == timedelta(0)
 
 
-def test_outage_of_half_an_hour_uses_no_message_up(desk: Desk, peer: Peer) -> None:
+def test_m06_outage_of_half_an_hour_uses_no_message_up(desk: Desk, peer: Peer) -> None:
     """M06: refused for half an hour, everything is sent afterwards, and nothing is dead."""
     desk.receive(Http(peer.url), concurrency=2)
     desk.sends = lambda run: [run.send(desk.to, n, key=str(n)) for n in range(20)]

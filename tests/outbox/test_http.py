@@ -112,7 +112,7 @@ def test_contract_says_what_a_status_means(
         (Contract(key_header=None), None),
     ],
 )
-def test_key_on_the_wire_is_the_messages_own_on_every_send(
+def test_m12_key_on_the_wire_is_the_messages_own_on_every_send(
     peer: Peer, contract: Contract, value: str | None
 ) -> None:
     """M12: no client's own retry can replace it, and it is bare or quoted as the receiver wants."""
@@ -124,7 +124,7 @@ def test_key_on_the_wire_is_the_messages_own_on_every_send(
     assert [each.headers.get("idempotency-key") for each in peer.seen] == [value] * 3
 
 
-def test_nothing_is_retried_or_followed(peer: Peer) -> None:
+def test_m12_nothing_is_retried_or_followed(peer: Peer) -> None:
     """M12: one send is one request, whatever comes back."""
     peer.behaviours += [
         Does(status=307, headers={"Location": peer.url}),

@@ -18,7 +18,7 @@ UNSURE = Answer.ambiguous("read_timeout", "nobody answered")
 NO = Answer.refused("http_400", "bad request", final=True)
 
 
-def test_redrive_sends_again_under_the_same_id(desk: Desk) -> None:
+def test_m11_redrive_sends_again_under_the_same_id(desk: Desk) -> None:
     """M11: what was held is sent by a person's word, and the receiver sees the id that it knows."""
     answers, ids = iter([UNSURE, Answer.sent()]), list[str]()
 
