@@ -51,7 +51,7 @@ def message(**changed: Any) -> Message:
     return Message(**given | changed)
 
 
-def sent(channel: Http, **changed: Any) -> Answer:
+def sent(channel: Http | Call, **changed: Any) -> Answer:
     try:
         return channel.send(message(**changed))
     finally:
