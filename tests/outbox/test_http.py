@@ -151,7 +151,7 @@ def test_name_that_cannot_be_resolved_is_surely_not_sent() -> None:
 def test_tls_that_fails_is_surely_not_sent(peer: Peer) -> None:
     """The peer speaks no TLS; no byte of a request left."""
     answer = sent(Http(peer.url.replace("http:", "https:")), timeout=timedelta(seconds=2))
-    assert answer.verdict is Verdict.NOT_SENT
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "tls_failed")
     assert peer.applied == {}
 
 
@@ -245,6 +245,35 @@ def test_secret_is_read_for_each_send_and_missing_it_sends_nothing(
     assert answer.evidence == "HTTP 400: bad ***"
 
 
+@pytest.mark.parametrize("value", ["tok-1\nInjected: 1", "tok-1\0", "tok-1é"])
+def test_secret_that_no_header_may_have_is_not_shown_and_sends_nothing(
+    peer: Peer, value: str
+) -> None:
+    """It is mended where the relay runs, so the message waits for that."""
+    answer = sent(Http(peer.url, headers={"Authorization": Secret.call("vault", lambda: value)}))
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "secret_missing")
+    assert "vault" in answer.evidence
+    assert "tok-1" not in answer.evidence
+    assert peer.seen == []
+
+
+def test_header_of_a_message_that_http_cannot_carry_is_named(peer: Peer) -> None:
+    answer = sent(Http(peer.url), headers={"X-A": "é"})
+    assert (answer.kind, answer.final) == ("request_invalid", True)
+    assert "the header X-A is 'é'" in answer.evidence
+    assert peer.seen == []
+
+
+def test_function_that_cannot_say_the_url_has_sent_nothing(peer: Peer) -> None:
+    """Nobody has to decide about a doubt that there is not."""
+
+    def lost(found: Message) -> str:
+        raise LookupError(found.id)
+
+    answer = sent(Http(lost))
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "request_failed")
+
+
 def test_signature_is_the_one_of_standard_webhooks(peer: Peer, tmp_path: Path) -> None:
     """The id stays, the timestamp is of the send, and the newest secret signs first."""
     keys = [base64.b64encode(b"new" * 8).decode(), base64.b64encode(b"old" * 8).decode()]
@@ -289,7 +318,15 @@ def test_cloudevents_in_both_modes_have_the_messages_id(peer: Peer) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "[::ffff:127.0.0.1]"],
+    [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "169.254.169.254",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+    ],
 )
 def test_private_address_is_refused_where_the_url_is_data(peer: Peer, address: str) -> None:
     """A URL that a customer gave must not reach what only this network reaches."""
@@ -316,6 +353,8 @@ def test_private_address_is_allowed_by_opting_out(peer: Peer) -> None:
         lambda: Http("http://example.org/", method="GET"),
         lambda: CloudEvents(source="", type="x"),
         lambda: Call(_awaited),
+        lambda: Http("http://example.org/", headers={"X-A": "a\r\nInjected: 1"}),
+        lambda: Http("http://example.org/", headers={"X-A": "é"}),
     ],
 )
 def test_channel_that_makes_no_sense_is_refused_when_it_is_made(wrong: Callable[[], Any]) -> None:

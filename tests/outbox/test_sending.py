@@ -178,6 +178,8 @@ def test_unknown_destination_is_refused_with_the_nearest(desk: Desk) -> None:
         {"body": 1, "headers": {"X-A": "a\0"}},
         {"body": 1, "headers": {"X A": "1"}},
         {"body": 1, "headers": {"Idempotency-Key": "mine"}},
+        {"body": 1, "headers": {"Content-Type": ""}},
+        {"body": 1, "headers": {"Content-Type": "x" * 201}},
         {"body": 1, "name": "a", "key": "b"},
         {"body": 1, "name": ""},
         {"body": 1, "ordering_key": "a\0b"},

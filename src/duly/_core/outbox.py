@@ -167,6 +167,11 @@ def freeze(
     given = _headers(headers, destination)
     for each in [each for each in given if each.lower() == "content-type"]:
         content_type = given.pop(each)
+        if not 1 <= len(content_type) <= NAME_MAX:
+            raise MessageInvalid(
+                f"the Content-Type of a message to {destination} has {len(content_type)}"
+                f" characters: give 1 to {NAME_MAX}"
+            )
     not_before_us = _instant(not_before, "not_before", destination)
     expires_us = _instant(expires_at, "expires_at", destination)
     if not_before_us is not None and expires_us is not None and expires_us <= not_before_us:

@@ -71,6 +71,12 @@ class Http:
             raise DestinationInvalid(f"method={method!r} is not sent: use POST, PUT or PATCH")
         self._url, self._method = url, method
         self._headers = dict(headers or {})
+        for name, value in self._headers.items():
+            if isinstance(value, str) and not _is_sendable(value):
+                raise DestinationInvalid(
+                    f"the header {name} is {value[:60]!r}: give printable ASCII, without line"
+                    " breaks"
+                )
         self._signing = (signing,) if isinstance(signing, Secret) else tuple(signing)
         self._cloudevents = cloudevents
         self._allow_private = isinstance(url, str) if allow_private is None else allow_private
@@ -88,6 +94,9 @@ class Http:
             return Answer.not_sent("secret_missing", str(missing))
         except (httpx.InvalidURL, ValueError, TypeError) as error:
             return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
+        except Exception as error:  # of the function that says the URL: nothing has left
+            said = redact(f"{type(error).__name__}: {_line(error)}", secrets)
+            return Answer.not_sent("request_failed", said)
         connection = self._idle.pop() if self._idle else self._connected()
         try:
             return self._sent(message, request, secrets, *connection)
@@ -150,10 +159,21 @@ class Http:
         if self._cloudevents is not None:
             headers, body = self._cloudevents.formed(message)
         headers |= message.headers
+        for name, value in message.headers.items():
+            if not _is_sendable(value):
+                raise ValueError(
+                    f"the header {name} is {value[:60]!r}, and HTTP carries ASCII: encode it, or"
+                    " put it into the body"
+                )
         for name, given in self._headers.items():
             if isinstance(given, Secret):
                 secrets.append(given.value())
                 headers[name] = secrets[-1]
+                if not _is_sendable(secrets[-1]):
+                    raise SecretMissing(
+                        f"the secret {given.name} has a line break, or what is not ASCII, which no"
+                        " header may have: mend it where the relay runs"
+                    )
             else:
                 headers[name] = given
         contract = message.contract
@@ -181,6 +201,10 @@ class Http:
             content=body,
             extensions={"timeout": {"connect": CONNECT_S}},
         )
+
+
+def _is_sendable(value: str) -> bool:
+    return value.isascii() and value.replace("\t", " ").isprintable()
 
 
 def _answer(contract: Contract, response: Any, secrets: Sequence[str]) -> Answer:
@@ -249,7 +273,8 @@ def _unsent(error: BaseException) -> str:
     """Why nothing left."""
     import ssl
 
-    if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, ssl.SSLError):
+    # httpcore drops the cause on its way out, and leaves the context.
+    if any(isinstance(each, ssl.SSLError) for each in (error.__cause__, error.__context__)):
         return "tls_failed"
     return "connect_timeout" if "Timeout" in type(error).__name__ else "connect_failed"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpcore
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["AddressForbidden", "Wire"]
+
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+"""Of RFC 6052: the last four bytes are an IPv4 address."""
 
 
 class AddressForbidden(Exception):
@@ -95,12 +99,25 @@ class Wire(httpcore.NetworkBackend):
         if self._allow_private:
             return
         found = ipaddress.ip_address(address.partition("%")[0])
-        inner = getattr(found, "ipv4_mapped", None) or found
-        if not inner.is_global or inner.is_multicast:
+        if any(not each.is_global or each.is_multicast for each in _meant(found)):
             raise AddressForbidden(
                 f"{host} means {address}, which is no public address: allow_private=True lets the"
                 " channel send there"
             )
+
+
+def _meant(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """What a packet to *address* reaches: an IPv4 address within one is where a gateway sends."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return [address]
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    inner = [address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+    return [address, *(each for each in inner if each is not None)]
 
 
 class _Stream(httpcore.NetworkStream):
