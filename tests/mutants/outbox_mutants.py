@@ -234,4 +234,55 @@ OUTBOX_MUTANTS = [
         new="        left = 5.0\n",
         killer=HTTP + "test_response_that_drips_ends_with_the_time_of_the_whole_request",
     ),
+    Mutant(
+        name="secret-that-no-header-may-have-is-tried",
+        rule="A secret that a library would quote is never handed to it.",
+        file="channels/http.py",
+        old="                if not _is_sendable(secrets[-1]):\n",
+        new="                if False:\n",
+        killer=HTTP + "test_secret_that_no_header_may_have_is_not_shown_and_sends_nothing",
+    ),
+    Mutant(
+        name="private-address-within-another",
+        rule="An address that leads to a private one is private.",
+        file="channels/wire.py",
+        old="    return [address, *(each for each in inner if each is not None)]\n",
+        new="    return [address]\n",
+        killer=HTTP + "test_private_address_is_refused_where_the_url_is_data",
+    ),
+    Mutant(
+        name="coroutine-that-nobody-awaits-is-sent",
+        rule="A function of which not a step ran has sent nothing.",
+        file="channels/call.py",
+        old="        if inspect.iscoroutine(returned):\n",
+        new="        if False:\n",
+        killer=HTTP + "test_coroutine_that_nobody_awaits_was_surely_not_sent",
+    ),
+    Mutant(
+        name="cancellation-falls-between-claim-and-sends",
+        rule="A cancelled relay starts nothing more, and ends what is under way.",
+        file="_sync/delivering.py",
+        old="        return _beside(relay, work) if self.database.is_async else work()\n",
+        new="        return work()\n",
+        killer="tests/outbox/test_aio.py::"
+        "test_cancellation_during_a_claim_still_sends_what_was_claimed[sqlite]",
+    ),
+    Mutant(
+        name="once-wakes-nobody",
+        rule="A message that `duly.once` commits wakes the relay of its process.",
+        file="_sync/once.py",
+        old="        report = yield from driven\n"
+        "        place.database.attempt_ended(applied=report.outcome is Outcome.APPLIED)\n",
+        new="        report = yield from driven\n",
+        killer=SENDING
+        + "test_commit_of_a_message_rings_for_the_relays_of_the_process[sqlite-block]",
+    ),
+    Mutant(
+        name="worker-under-aio-is-no-relay",
+        rule="A worker delivers under `duly.aio` too.",
+        file="_sync/delivering.py",
+        old="        if not self._attempts.destinations:\n",
+        new="        if not self._attempts.destinations or self.database.is_async:\n",
+        killer="tests/outbox/test_aio.py::test_worker_of_an_async_app_is_a_relay_too[sqlite]",
+    ),
 ]

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import duly
 import duly.aio
+from duly._core import ops
 from duly.channels import Call, Http
 from tests.contract.bank import async_url
 
@@ -166,6 +167,44 @@ def test_cancelled_relay_ends_what_is_under_way_and_leaves_no_doubt(desk: Desk) 
 
     asyncio.run(main())
     assert desk.one("state, started, finished") == ("sent", 1, 1)
+
+
+def test_cancellation_during_a_claim_still_sends_what_was_claimed(desk: Desk) -> None:
+    """It comes while the claim's commit is awaited, whose answer must not be lost."""
+    got: list[str] = []
+
+    async def main() -> None:
+        async with billing(desk, Call(lambda message: got.append(message.id))) as app:
+            await app.run(desk.job, at=desk.at, off_schedule=True)
+            relay = asyncio.create_task(app.deliver())
+
+            def cancel(when: str, op: Any, shell: Any) -> None:
+                if when == "before" and isinstance(op, ops.Commit) and not relay.cancelling():
+                    relay.cancel()
+
+            app._probe = cancel
+            with pytest.raises(asyncio.CancelledError):
+                await relay
+
+    asyncio.run(main())
+    assert got == desk.ids
+    assert desk.one("state, started, finished") == ("sent", 1, 1)
+
+
+def test_commit_of_an_async_once_rings_for_the_relays_of_the_process(desk: Desk) -> None:
+    rung = threading.Event()
+    desk.app.database.bell.hear(rung.set)
+
+    async def main() -> None:
+        key = f"{desk.job}-once:{_at(desk)}"
+        async with duly.aio.once(async_url(desk.database.url), key) as run:
+            if run.is_new:
+                run.send(desk.to, {"n": 2})
+
+    asyncio.run(main())
+    desk.app.database.bell.leave(rung.set)
+    assert rung.is_set()
+    desk.run(f"DELETE FROM duly_outbox WHERE destination = '{desk.to}'")
 
 
 def _at(desk: Desk) -> str:

@@ -250,6 +250,31 @@ def test_relay_of_the_same_process_wakes_when_a_message_is_committed(desk: Desk)
         thread.join(10)
 
 
+@pytest.mark.parametrize("way", ["run", "block", "function"])
+def test_commit_of_a_message_rings_for_the_relays_of_the_process(desk: Desk, way: str) -> None:
+    """Whatever committed it; the relay need not look by itself."""
+    rung = threading.Event()
+    desk.receive(lambda message: None)
+    key = f"{desk.job}-once:{desk.at.isoformat().replace('+00:00', 'Z')}"
+    desk.app.database.bell.hear(rung.set)
+    if way == "run":
+        desk.start()
+    elif way == "block":
+        with duly.once(desk.database.url, key) as run:
+            if run.is_new:
+                run.send(desk.to, {"n": 2})
+    else:
+
+        @duly.once(desk.database.url, key)
+        def once(run: duly.Run) -> None:
+            run.send(desk.to, {"n": 2})
+
+        once()
+    desk.app.database.bell.leave(rung.set)
+    assert rung.is_set()
+    assert desk.deliver().sent == 1
+
+
 def test_worker_sends_what_its_jobs_send(desk: Desk, peer: Peer) -> None:
     """`duly worker` is a relay too."""
     desk.receive(Http(peer.url))
