@@ -173,6 +173,9 @@ class Scenario:
 _WORK = ("Begin", "Claim", "CallHandler", "Seal", "Commit")
 _GUARDED = ("Begin", "LockGuard", "ReadHorizon", "Claim", "CallHandler", "Seal", "Commit")
 _TORN = ("Begin", "Claim", "CallHandler", "Rollback", "HoldTorn")
+# Where the seal, which finds it out, goes with the COMMIT.
+_TORN_LATE = ("Begin", "Claim", "CallHandler", "Seal", "Commit", "Rollback", "HoldTorn")
+_SERVERS = ("postgresql", "mariadb")
 _COVER = ("Begin", "Claim", "Cover", "CallHandler")
 _COVERING = (*_COVER, "Seal", "Commit")
 _ASKED = ("Reconnect", "Begin", "Claim", "Rollback")
@@ -224,17 +227,7 @@ SCENARIOS: dict[str, Scenario] = {
             ending="TransactionEnded",
             retried="AlreadySettled",
             does=end,
-            by_database={
-                "postgresql": (
-                    "Begin",
-                    "Claim",
-                    "CallHandler",
-                    "Seal",
-                    "Commit",
-                    "Rollback",
-                    "HoldTorn",
-                )
-            },
+            by_database=dict.fromkeys(_SERVERS, _TORN_LATE),
         ),
         Scenario(
             "expired",
@@ -319,7 +312,9 @@ SCENARIOS: dict[str, Scenario] = {
             does=end,
             covers=4,
             slots=1,
-            by_database={"postgresql": (*_COVER, "Seal", "Commit", "Rollback", "HoldTorn")},
+            by_database=dict.fromkeys(
+                _SERVERS, (*_COVER, "Seal", "Commit", "Rollback", "HoldTorn")
+            ),
         ),
         Scenario(
             "covering-landed",

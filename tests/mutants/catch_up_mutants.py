@@ -174,8 +174,8 @@ CATCH_UP_MUTANTS = [
         name="slots-locked-as-a-range",
         rule="MariaDB: a range of slots locks the gap beside it too.",
         file="_db/sql/mariadb.sql",
-        old="WHERE job = :job AND slot = :slot\n",
-        new="WHERE job = :job AND slot <= :slot\n",
+        old="        WHERE job = :job AND slot = next_slot\n",
+        new="        WHERE job = :job AND slot <= :slots LIMIT 1\n",
         killer=TICKS + "test_job_is_registered_beside_handlers_that_hold_slots_of_others[mariadb]",
     ),
     # ------------------------------------------------------------------------ what is settled

@@ -166,7 +166,7 @@ def _handled(session: Session, lender: Lender, job: Job, run: Run) -> Any:
     finally:
         lender.take_back()
         state = session.after_handler(raised)
-    if state is not Transaction.OPEN:
+    if state is not Transaction.OPEN or not session.is_ours():
         raise TransactionEnded(
             f"the dry run of {run.key} lost its transaction: something in it commits or rolls"
             " back by itself, so what it did may be left: look at it by hand"

@@ -15,7 +15,7 @@ from asyncmy.connection import Connection
 from asyncmy.cursors import Cursor
 
 from duly._db.sessions.base import Params, allow_ends, refuse_ends, shut_down
-from duly._db.sessions.pymysql_driver import ENDS, PyMysqlSession
+from duly._db.sessions.pymysql_driver import ENDS, SET_SENTINEL, PyMysqlSession
 from duly._db.sessions.stopping import stoppable
 from duly._db.waiting import awaited
 
@@ -41,7 +41,8 @@ class AsyncmySession(PyMysqlSession):
         return _Cursor(face.driver)
 
     def arm(self) -> None:
-        self._plain("SAVEPOINT duly_sentinel")
+        if not self._has_sentinel:
+            self._plain(SET_SENTINEL)
         self.contention = None
         refuse_ends(self.driver, ENDS)
         self.driver.query = self._query_in_loop
@@ -122,6 +123,9 @@ class _Cursor:
     def fetchall(self) -> Sequence[Any]:
         rows: Sequence[Any] = awaited(self._cursor.fetchall())
         return rows
+
+    def nextset(self) -> bool:
+        return bool(awaited(_sent(self.driver, self._cursor.nextset())))
 
 
 async def _sent(driver: Connection, work: Coroutine[Any, Any, Any]) -> Any:

@@ -148,8 +148,7 @@ class Session(ABC):
 
     def read_horizon(self, job: str) -> int | None:
         """The job's horizon, in a statement after the guard."""
-        rows = self.run("read_horizon", {"job": job})
-        return None if not rows or rows[0][0] is None else int(rows[0][0])
+        return horizon_of(self.run("read_horizon", {"job": job}))
 
     def read_standing(self, occurrence: Occurrence) -> Standing | None:
         """The row that holds the key, and whether its attempt proves it."""
@@ -259,6 +258,10 @@ class Session(ABC):
     @abstractmethod
     def after_handler(self, error: BaseException | None) -> Transaction:
         """After the handler: undo `arm` and tell what became of our transaction."""
+
+    def is_ours(self) -> bool:
+        """After a handler that returned: whether our transaction is the one that is open."""
+        return self.in_transaction()
 
     def swallowed(self) -> BaseException | None:
         """The error that no handler may go on after, although this one did; None if none."""
@@ -385,6 +388,11 @@ def shut_down(descriptor: int) -> None:
     """Let whoever reads from a socket find its end; the descriptor stays its owner's."""
     with socket.socket(fileno=os.dup(descriptor)) as copy:
         copy.shutdown(socket.SHUT_RDWR)
+
+
+def horizon_of(rows: Sequence[Row]) -> int | None:
+    """The horizon in the rows of `read_horizon`."""
+    return None if not rows or rows[0][0] is None else int(rows[0][0])
 
 
 def guard_missing() -> InvariantBroken:

@@ -175,7 +175,7 @@ class PsycopgSession(Session):
         self.disarm()
         refused = error is not None and self.classify(error) is ErrorKind.SEAL_MISSING
         match self.raw.info.transaction_status:
-            case TransactionStatus.INTRANS if error is None or self._is_ours():
+            case TransactionStatus.INTRANS if error is None or self.is_ours():
                 return Transaction.OPEN  # where it returned, the seal decides
             case TransactionStatus.IDLE | TransactionStatus.INTRANS:
                 return Transaction.REFUSED if refused else Transaction.ENDED
@@ -184,7 +184,7 @@ class PsycopgSession(Session):
             case _:
                 return Transaction.ABORTED
 
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
         try:
             return self._claimed is not None and bool(self.run(*self._claimed))
         except psycopg.Error:

@@ -2,6 +2,9 @@
 
 MariaDB has no deferred constraint, and DDL commits by itself: a savepoint taken before the
 handler is the sentinel that tells afterwards whether our transaction is still there.
+
+What needs no answer in between goes in one message, as a block: its first error ends it, and
+leaves the transaction open.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
 from duly._db.sessions.base import (
     Params,
+    Row,
     Session,
     allow_ends,
+    guard_missing,
+    horizon_of,
     key_params,
     refuse_ends,
     shut_down,
@@ -28,7 +34,11 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
 
+SET_SENTINEL = "SAVEPOINT duly_sentinel"
+_RELEASE_SENTINEL = "RELEASE SAVEPOINT duly_sentinel"
 _NO_SAVEPOINT = 1305
+_NO_SLOT = 30001  # signalled by `take_slot`
+_NO_CLAIM = 30002  # signalled by `seal`
 _DEADLOCK = 1213
 _LOCK_WAIT = 1205
 ENDS = ("commit", "rollback", "close", "begin", "autocommit", "select_db", "ping")
@@ -45,6 +55,9 @@ class PyMysqlSession(Session):
         self._cursor = self._new_cursor()
         self._was_autocommit = False
         self._may_be_open = False
+        self._has_sentinel = False
+        self._seal: Params | None = None
+        self._horizon: tuple[str, int | None] | None = None
 
     def _new_cursor(self) -> Any:
         """The plain cursor, whatever cursor class the user gave the connection."""
@@ -54,7 +67,21 @@ class PyMysqlSession(Session):
         self._cursor.execute(text, params)
         return self._cursor
 
+    def _sent(self, statements: Sequence[str], params: Params) -> list[Sequence[Row]]:
+        """Send *statements* in one message; the rows of each that returns any."""
+        text = ";\n".join(statements)
+        if len(statements) > 1:
+            text = f"BEGIN NOT ATOMIC\n{text};\nEND"
+        cursor = self._execute(text, params)
+        found: list[Sequence[Row]] = []
+        while True:
+            if cursor.description is not None:
+                found.append(cursor.fetchall())
+            if not cursor.nextset():
+                return found
+
     def begin(self, wait: float) -> None:
+        self._forget()
         driver: Any = self.raw
         if driver.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
             # Somebody kept the driver's connection and wrote on it: not ours to commit.
@@ -70,17 +97,28 @@ class PyMysqlSession(Session):
         self.begin(wait)
 
     def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
-        if slots is not None and not self._lock_slot(params["job"], slots):
-            return self._no_slot(params["job"])
+        statements = [self.queries["claim"], SET_SENTINEL]
+        if slots is not None:
+            statements.insert(0, self.queries["take_slot"])
         try:
-            rows = self.run("claim", {**params, **self.bounds(wait)})
+            claimed = self._claimed(statements, {**params, **self.bounds(wait), "slots": slots})
+        except Exception as error:
+            if code_text(self.dialect, error) != _NO_SLOT:
+                raise
+            return self._no_slot(params["job"])
+        self._has_sentinel = claimed.inserted
+        return claimed
+
+    def _claimed(self, statements: Sequence[str], params: Params) -> Claimed:
+        """Send *statements*, of which the claim returns a row."""
+        try:
+            (((clock_us, sql_mode),),) = self._sent(statements, params)
         except Exception as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
-            return Claimed(False, 0)
-        clock_us, sql_mode = rows[0]
+            return Claimed(inserted=False, clock_us=0)
         self._require_strict(str(sql_mode))
-        return Claimed(True, int(clock_us))
+        return Claimed(inserted=True, clock_us=int(clock_us))
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         cursor = self._execute(self.queries[names["claim"]], {**params, **self.bounds(wait)})
@@ -99,11 +137,20 @@ class PyMysqlSession(Session):
             sql_mode=sql_mode,
         )
 
-    def _lock_slot(self, job: str, slots: int) -> bool:
-        # One by one: a range would lock the gap before it too, in which the slots of a job that
-        # is registered meanwhile have their place.
-        each = ({"job": job, "slot": slot} for slot in range(1, slots + 1))
-        return any(self.run("take_slot", slot) for slot in each)
+    def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
+        if then_read is None:
+            super().lock_guard(wait)
+            return
+        # The horizon is read by a statement of its own, after the one that waited.
+        asked = [self.queries["lock_guard"], self.queries["read_horizon"]]
+        guard, horizon = self._sent(asked, {"job": then_read, **self.bounds(wait)})
+        if not guard:
+            raise guard_missing()
+        self._horizon = (then_read, horizon_of(horizon))
+
+    def read_horizon(self, job: str) -> int | None:
+        read, self._horizon = self._horizon, None
+        return super().read_horizon(job) if read is None or read[0] != job else read[1]
 
     def cover(self, claim: Params, nominal_times: Sequence[int], reason: str) -> list[int]:
         super().cover(claim, nominal_times, reason)
@@ -144,7 +191,8 @@ class PyMysqlSession(Session):
             return False
 
     def arm(self) -> None:
-        self._plain("SAVEPOINT duly_sentinel")
+        if not self._has_sentinel:
+            self._plain(SET_SENTINEL)
         self.contention = None
         refuse_ends(self.raw, ENDS)
         driver: Any = self.raw
@@ -183,16 +231,27 @@ class PyMysqlSession(Session):
 
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
+        if self._has_sentinel and error is None:
+            return Transaction.OPEN  # the seal looks for the sentinel
         try:
-            self._plain("RELEASE SAVEPOINT duly_sentinel")
-        except Exception as gone:
-            if code_text(self.dialect, gone) == _NO_SAVEPOINT:
-                # A deadlock took the whole transaction, and everything after it was refused.
-                return Transaction.REFUSED if self.contention else Transaction.ENDED
+            if self.is_ours():
+                return Transaction.OPEN
+        except Exception:
             if error is None:
                 raise  # the connection went away while the handler ran
             return Transaction.ABORTED  # as above, and the handler's own error tells
-        return Transaction.OPEN
+        # A deadlock took the whole transaction, and everything after it was refused.
+        return Transaction.REFUSED if self.contention else Transaction.ENDED
+
+    def is_ours(self) -> bool:
+        self._has_sentinel = False
+        try:
+            self._plain(_RELEASE_SENTINEL)
+        except Exception as error:
+            if code_text(self.dialect, error) != _NO_SAVEPOINT:
+                raise
+            return False
+        return True
 
     def _plain(self, text: str) -> None:
         self._cursor.execute(text)
@@ -200,12 +259,40 @@ class PyMysqlSession(Session):
     def in_transaction(self) -> bool:
         return self._may_be_open
 
-    def commit(self, wait: float) -> bool:
-        self.raw.commit()
+    def seal(self, row: Params) -> bool:
+        self._seal = row
+        return True  # sent with the COMMIT
+
+    def commit(self, wait: float) -> bool | None:
+        seal, has_sentinel = self._seal, self._has_sentinel
+        self._forget()
+        if seal is None:
+            self.raw.commit()
+        elif not self._sealed(seal, has_sentinel=has_sentinel):
+            return None
         self._may_be_open = False
         return True
 
+    def _sealed(self, seal: Params, *, has_sentinel: bool) -> bool:
+        """Seal and commit; False where our transaction, or the claim in it, was gone."""
+        statements = [self.queries["seal"], "COMMIT"]
+        if has_sentinel:
+            statements.insert(0, _RELEASE_SENTINEL)
+        try:
+            self._sent(statements, seal)
+        except Exception as error:
+            if code_text(self.dialect, error) not in {_NO_SAVEPOINT, _NO_CLAIM}:
+                raise
+            return False
+        return True
+
+    def _forget(self) -> None:
+        """Nothing is kept of a transaction that has ended."""
+        self._has_sentinel = False
+        self._seal = self._horizon = None
+
     def rollback(self) -> None:
+        self._forget()
         self.raw.rollback()
         self._may_be_open = False
 
@@ -245,7 +332,7 @@ class PyMysqlSession(Session):
         # nothing, not a key without its attempt (PROTOCOL 10).
         self.change("claim_attempt", params)
         try:
-            claimed = self.claim(params, wait)
+            claimed = self._claimed([self.queries["claim"]], {**params, **self.bounds(wait)})
         except UnsafeStorage:
             self.unclaim(params)
             raise

@@ -163,10 +163,39 @@ WHERE job = :job AND nominal_us < :nominal_us AND partition_key = :partition_key
 ORDER BY nominal_us DESC
 
 -- name: take_slot
--- differs: where there are many writers, a row's lock is the slot.
-SELECT slot FROM duly_slot
-WHERE job = :job AND slot = :slot
-FOR UPDATE SKIP LOCKED
+-- differs: where there are many writers, a row's lock is the slot. It goes in one message with the
+-- claim, which is not sent off where this ends in an error. One by one: a range would lock the gap
+-- before it too, in which the slots of a job that is registered meanwhile have their place.
+BEGIN
+    DECLARE taken INT;
+    DECLARE next_slot INT DEFAULT 1;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET taken = NULL;
+    WHILE taken IS NULL AND next_slot <= :slots DO
+        SELECT slot INTO taken
+        FROM duly_slot
+        WHERE job = :job AND slot = next_slot
+        FOR UPDATE SKIP LOCKED;
+        SET next_slot = next_slot + 1;
+    END WHILE;
+    IF taken IS NULL THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = 'no slot is free';
+    END IF;
+END
+
+-- name: seal
+-- differs: it goes in one message with the COMMIT, so that without a claim it must be an error,
+-- after which the COMMIT is not done.
+INSERT INTO duly_attempt
+    (job, nominal_us, partition_key, correction, id, outcome,
+     started_by, source, host, pid, started_us, finished_us, result)
+SELECT o.job, o.nominal_us, o.partition_key, o.correction, o.attempt_id, 'applied',
+       :started_by, :source, :host, :pid, :started_us, :finished_us, :result
+FROM duly_occurrence AS o
+WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key
+  AND o.correction = :correction AND o.attempt_id = :attempt_id AND o.disposition = 'applied';
+IF ROW_COUNT() <> 1 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30002, MESSAGE_TEXT = 'the claim is gone';
+END IF
 
 -- name: tear_unsealed
 -- differs: the same, where the process died before it could say so.
