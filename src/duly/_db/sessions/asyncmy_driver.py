@@ -49,8 +49,7 @@ class AsyncmySession(PyMysqlSession):
 
     async def _query_in_loop(self, sql: str | bytes, *args: Any, **named: Any) -> Any:
         self._refuse_query(sql)
-        sent = type(self.driver).query(self.driver, sql, *args, **named)
-        work = asyncio.ensure_future(_sent(self.driver, sent))
+        work = asyncio.ensure_future(self._query_as_it_is(sql, *args, **named))
         self._under_way.add(work)
         try:
             return await work
@@ -59,6 +58,10 @@ class AsyncmySession(PyMysqlSession):
             raise
         finally:
             self._under_way.discard(work)
+
+    async def _query_as_it_is(self, sql: str | bytes, *args: Any, **named: Any) -> Any:
+        # Made in here: where the task is cancelled before it begins, nobody would await it.
+        return await _sent(self.driver, type(self.driver).query(self.driver, sql, *args, **named))
 
     def disarm(self) -> None:
         allow_ends(self.driver, (*ENDS, "query"))
