@@ -126,11 +126,7 @@ class Session(ABC):
     def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
         """Insert the occurrence's row, waiting at most about *wait* seconds for a rival.
 
-        Args:
-            slots: One of so many slots of the job is locked first; None where nobody counts.
-
-        Raises:
-            InvariantBroken: The job has no slots: nothing registered it.
+        One of *slots* slots of the job is locked first; None where nobody counts.
         """
 
     @abstractmethod
