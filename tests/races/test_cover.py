@@ -175,10 +175,10 @@ def test_period_that_was_run_and_pruned_after_the_plan_is_left_alone(
 ) -> None:
     """Its key looks free; the horizon, read under the guard, says that it is not."""
     first = OLD
-    if newest == "young":  # only the oldest is old enough to have been pruned
-        first = recent(0).replace(hour=0, minute=0) - 5 * DAY
+    if newest == "young":  # only the oldest is old enough to have been pruned, whatever the hour
+        first = recent(0) - 5 * DAY
     book, now = Book(), first + 5 * DAY
-    policies: dict[str, Any] = {"schedule": "0 0 * * *", "starts": first}
+    policies: dict[str, Any] = {"schedule": f"{first:%M %H} * * *", "starts": first}
     policies |= RECONCILE if catch_up == "reconcile" else SKIP
     app, other = bank.app(), bank.app()
     for each, handler in ((app, book), (other, credit)):
