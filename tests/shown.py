@@ -61,6 +61,7 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
     "commit fails after the handler succeeded: no 2xx seen": (
         HTTP + "test_m10_commit_that_fails_after_the_handler_shows_the_client_no_2xx",
         HTTP + "test_m10_commit_that_the_database_refuses_shows_the_client_no_2xx",
+        HTTP + "test_m10_connection_cut_before_the_commit_shows_a_success_only_if_it_is_there",
         EXAMPLES + "test_m10_example_shows_no_success_that_is_found_impossible_late",
     ),
     "other tenant, path, JSON key order, multipart boundary": (

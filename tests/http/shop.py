@@ -71,7 +71,7 @@ class Shop(Bank):
         path: str = "/orders",
         method: str = "POST",
         tenant: str = "ann",
-        headers: dict[str, str] | None = None,
+        headers: dict[str, Any] | None = None,
         **content: Any,
     ) -> httpx.Response:
         content = content or {"json": {"item": 1, "units": 2}}
@@ -127,7 +127,12 @@ class WsgiShop(Shop):
         return wsgi.IdempotencyMiddleware(self._application, self.faults_of, **self.settings)
 
     def send(self, request: httpx.Request) -> httpx.Response:
-        with httpx.Client(transport=httpx.WSGITransport(self._wrapped)) as client:
+        keys = [v for n, v in request.headers.raw if n.lower() == b"idempotency-key"]
+        request.headers.pop("Idempotency-Key", None)
+        # A server decodes headers as Latin-1 (PEP 3333); this transport knows ASCII alone.
+        said = {"HTTP_IDEMPOTENCY_KEY": b",".join(keys).decode("latin-1")} if keys else {}
+        transport = httpx.WSGITransport(lambda env, start: self._wrapped({**env, **said}, start))
+        with httpx.Client(transport=transport) as client:
             return client.send(request)
 
 
