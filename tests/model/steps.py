@@ -55,6 +55,7 @@ class Steps(RuleBasedStateMachine):
 
     @invariant()
     def ledger_is_as_the_model_says(self) -> None:
+        self.world.counted["comparisons"] += 1
         for job, model in self.models.items():
             rows = self.world.settled(job)
             ordinary = {row.nominal: row.disposition for row in rows if row.correction == 1}
@@ -199,8 +200,11 @@ class Steps(RuleBasedStateMachine):
             for each in filter(model.is_free, plan.cover):
                 model.settle(each, "superseded", self.now)
 
-    def _happened(self, job: str, plan: Plan) -> None:
-        """Take over what a tick did that did not come to its end: nothing but what it planned."""
+    def _happened(self, job: str, plan: Plan, *, lasted: timedelta = timedelta(0)) -> None:
+        """Take over what a tick did that did not come to its end: nothing but what it planned.
+
+        What failed was finished as much later than it began as the tick really lasted.
+        """
         model = self.models[job]
         dues = model.dues(self.now)
         allowed = {"applied": plan.run, "skipped": plan.skip, "superseded": plan.cover}
@@ -220,7 +224,9 @@ class Steps(RuleBasedStateMachine):
                 assert nominal in plan.run
                 model.fail(nominal, self.now)
                 model.failed[nominal].count = count
-            assert last_at - model.failed[nominal].last_at < A_STEP
+            assert last_at - model.failed[nominal].last_at < A_STEP + lasted
+            if lasted:
+                model.failed[nominal].last_at = last_at
 
     def _any(self, model: Reference, chosen: int) -> datetime | None:
         choices = sorted(model.dues(self.now))

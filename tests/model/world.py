@@ -7,6 +7,7 @@ others. Nothing of duly is replaced.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from duly._core.job import Job
     from tests.servers.database import Database
+    from tests.servers.server import Server
 
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -146,20 +148,24 @@ class Host:
 
 
 class World:
-    """The database, its clock, and the hosts."""
+    """The database, its clock, and the hosts.
+
+    Attributes:
+        counted: What a run did, and how often; for the report of a long one.
+    """
 
     def __init__(self, database: Database, clock: Clock, anchor: datetime) -> None:
         self.database = database
         self.clock = clock
         self.anchor = anchor
         self.broken: set[str] = set()
+        self.counted: Counter[str] = Counter()
         self.made: dict[tuple[str, Terms, str], Job] = {}
         self._open = ExitStack()
         app = duly.App(database.url)
         app.init()
         app.close()
         self._observer = autocommit(database)
-        self._open.callback(self._observer.close)
         self._hand_clock_in()
         self.run(
             "CREATE TABLE effect (job VARCHAR(100) NOT NULL, nominal_us BIGINT NOT NULL,"
@@ -171,6 +177,7 @@ class World:
     def close(self) -> None:
         """Let go of every connection."""
         self._open.close()
+        self._observer.close()
 
     def clear(self) -> None:
         """Begin with an empty ledger."""
@@ -187,6 +194,20 @@ class World:
         self.clock.at = at
         if self.database.name == "postgresql":
             self.run(f"UPDATE clock SET us = {self.clock.us()}")
+
+    def stop(self, server: Server, *, abrupt: bool) -> None:
+        """End the server that the database is on: at once, as by a power cut, or in order."""
+        self.counted["servers killed" if abrupt else "servers stopped"] += 1
+        self._observer.close()
+        if abrupt:
+            server.kill()
+        else:
+            server.stop()
+
+    def start(self, server: Server) -> None:
+        """Start it on what it had written; every host's connections are dead by now."""
+        server.start()
+        self._observer = autocommit(self.database)
 
     def handle(self, run: duly.Run) -> None:
         """The handler of both jobs."""
