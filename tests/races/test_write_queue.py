@@ -37,7 +37,11 @@ place = Place(queue_of(sys.argv[1]))
 place.enter(60)
 print("has it", flush=True)
 """
-FORKS = "sys.stdin.readline() if os.fork() == 0 else None\nsys.stdin.readline()\n"
+FORKS = """
+if os.fork() == 0:
+    print("forked", flush=True)
+sys.stdin.readline()
+"""
 TAKES_TURNS = """
 import sys
 from duly._db.write_queue import Place, queue_of
@@ -193,6 +197,7 @@ def test_a_forked_child_does_not_keep_the_turn_of_its_dead_parent(
     assert holder.stdout is not None
     assert holder.stdout.readline() == "has it\n"
     assert is_locked(path)
+    assert holder.stdout.readline() == "forked\n"
 
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()  # the child lives until its standard input ends, which is ours to end
