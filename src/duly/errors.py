@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 __all__ = [
     "AccessDenied", "AlreadySettled", "Busy", "CommandFailed", "CommandHeld", "ConnectionLost",
     "DatabaseNotFound", "DatabaseReadOnly", "DefinitionStale", "DestinationInvalid", "DuplicateJob",
-    "DulyError", "Expired", "Fenced", "HandlerInvalid", "HandlerTimeout", "IncomingInvalid",
+    "DulyError", "Expired", "Fenced", "FormerlyInvalid",
+    "HandlerInvalid", "HandlerTimeout", "IncomingInvalid",
     "InvariantBroken", "KeyInvalid", "MessageInvalid", "MessageParked", "MessageSettled",
     "MissingExtra", "NoTransaction", "NominalTimeInvalid", "NotDue", "NotInTransaction",
     "OffSchedule", "OperatorError", "PartitionsInvalid", "PayloadConflict", "PayloadInvalid",
@@ -123,6 +124,12 @@ class PeriodChanged(UsageError):
     """Another `period=` on a job with history: its keys would mean something else."""
 
     code = "period_changed"
+
+
+class FormerlyInvalid(UsageError):
+    """A job's names disagree with the ledger: its periods would get a second set of keys."""
+
+    code = "formerly_invalid"
 
 
 class UnknownJob(UsageError):

@@ -169,7 +169,7 @@ def test_order_without_who_or_why_is_refused(bank: Bank, change: dict[str, str])
 @pytest.mark.parametrize("named", ["now", "once", "first"])
 def test_key_may_bear_any_name_that_the_job_has_or_had(bank: Bank, named: str) -> None:
     """The ledger keeps the first name, and each of the others means it."""
-    app = bank.app()
+    app = bank.app(name=bank.job)
     names = {"now": f"{bank.job}-now", "once": f"{bank.job}-once", "first": bank.job}
 
     @app.job(names["now"], formerly=[names["first"], names["once"]])

@@ -219,7 +219,7 @@ def test_two_pauses_at_once_make_one(bank: Bank) -> None:
 
 def test_job_may_be_paused_and_resumed_from_the_ledger_alone(bank: Bank) -> None:
     """By the name that people see, too."""
-    app = bank.app()
+    app = bank.app(name=bank.job)
 
     @app.job(f"{bank.job}-now", formerly=bank.job, schedule="0 * * * *")
     def credit(run: duly.Run) -> None:

@@ -368,7 +368,7 @@ def test_partitions_of_an_occurrence_are_missing_one_by_one(bank: Bank) -> None:
 def test_renamed_job_answers_to_either_name(bank: Bank) -> None:
     """With the code, and from the database alone."""
     new = f"{bank.job}-new"
-    app = bank.app()
+    app = bank.app(name=bank.job)
     names = [bank.job, f"{bank.job}-then"]
     app.job(new, schedule=DAILY, starts=midnight(1), formerly=names)(lambda run: None)
     app.register()

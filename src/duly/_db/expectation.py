@@ -32,6 +32,7 @@ class Latest:
         zone_version: Of its writer.
         complete_us: Everything expected that was due by then is settled; None if unknown.
         shown_name: The name that people see, if it is another.
+        app: The name of the App that wrote it; "" if it has none.
     """
 
     job: str
@@ -42,6 +43,7 @@ class Latest:
     effective_us: int
     complete_us: int | None
     shown_name: str | None
+    app: str
 
 
 def latest(session: Session) -> dict[str, Latest]:

@@ -15,6 +15,7 @@ from duly._core.job import check_name
 from duly._core.occurrence import Occurrence
 from duly._db import reading
 from duly._db.sessions.base import Session, key_params
+from duly._sync import renaming
 from duly.errors import Expired, UnknownJob, UsageError
 
 if TYPE_CHECKING:
@@ -36,10 +37,9 @@ def now(database: Database) -> datetime:
 def ledger_name(session: Session, jobs: Mapping[str, Job], name: str) -> str:
     """The name in keys of the job that *name* means: its own, a former, or the shown one."""
     for job in jobs.values():
-        if name in {job.name, *job.formerly}:
+        if job.formerly and name in {job.name, *job.formerly}:
             return job.ledger_name
-    rows = session.run("job_shown_as", {"shown_name": name})
-    return str(rows[0][0]) if rows else name
+    return renaming.shown_as(session, name) or name
 
 
 def history(

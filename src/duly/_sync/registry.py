@@ -24,7 +24,8 @@ from duly._db import expectation
 from duly._db.dialects import ErrorKind
 from duly._db.translate import public_error
 from duly._db.waiting import taken
-from duly.errors import Busy, DulyError
+from duly._sync import renaming
+from duly.errors import Busy, DulyError, FormerlyInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,7 @@ class Registry:
             fresh: Ask the ledger, whatever was read before.
 
         Raises:
-            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+            DefinitionStale, ZoneDataOutdated, PeriodChanged, FormerlyInvalid: It may not run.
         """
         definition = self.definition(job)
         with taken(self._locked()):
@@ -126,7 +127,7 @@ class Registry:
         """What the ledger would hold of a job after it was told; nothing is written.
 
         Raises:
-            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+            DefinitionStale, ZoneDataOutdated, PeriodChanged, FormerlyInvalid: It may not run.
         """
         with taken(self._locked()):
             held = self._held(job, self.definition(job))
@@ -188,7 +189,8 @@ class Registry:
                 refused[job.name] = error
             else:
                 written += new
-        if self.app:
+        # A job whose former name was refused may be the one that seems to be gone.
+        if self.app and not any(isinstance(each, FormerlyInvalid) for each in refused.values()):
             written += self._retire_undefined(latest)
         return written, refused
 
@@ -214,9 +216,10 @@ class Registry:
             That, and the revision that would be written for it.
 
         Raises:
-            DefinitionStale, ZoneDataOutdated, PeriodChanged: The definition may not run.
+            DefinitionStale, ZoneDataOutdated, PeriodChanged, FormerlyInvalid: It may not run.
         """
         definition = self.definition(job)
+        self._check_names(session, job)
         found = read(session, job.ledger_name)
         now = from_us(session.clock_us())
         version = zones.data_version()
@@ -253,6 +256,7 @@ class Registry:
     def _registered(
         self, session: Session, job: Job, definition: Definition, wait_s: float, *, adopt: bool
     ) -> tuple[Known, list[Revision]]:
+        self._check_names(session, job)
         found = read(session, job.ledger_name)
         revisions = () if found is None else found.revisions
         new = decide(
@@ -292,6 +296,10 @@ class Registry:
             session.rollback()
             raise _NotWritten(error, known) from error
         return known, written
+
+    def _check_names(self, session: Session, job: Job) -> None:
+        defined = {each.ledger_name for each in self._jobs.values()}
+        renaming.check_names(session, job, app=self.app, defined=defined)
 
     def _retire_undefined(self, latest: dict[str, expectation.Latest]) -> list[Revision]:
         """Retire the jobs that this App defined once and does not any more."""

@@ -22,6 +22,7 @@ from duly._sync import outstanding, partitioning, planning, questions, registry,
 from duly.errors import (
     DefinitionStale,
     DulyError,
+    FormerlyInvalid,
     PartitionsInvalid,
     PeriodChanged,
     UnknownJob,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known, Registry
 
-REFUSED = (DefinitionStale, PeriodChanged, ZoneDataOutdated)
+REFUSED = (DefinitionStale, FormerlyInvalid, PeriodChanged, ZoneDataOutdated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ FROM duly_job
 WHERE name = :job
 
 -- name: latest_revisions
-SELECT r.job, r.revision, r.digest, r.why, r.zone_version, r.effective_us, j.complete_us, j.shown_name
+SELECT r.job, r.revision, r.digest, r.why, r.zone_version, r.effective_us, j.complete_us, j.shown_name,
+       r.app
 FROM duly_job_revision AS r
 JOIN (SELECT job, MAX(revision) AS revision FROM duly_job_revision GROUP BY job) AS latest
   ON latest.job = r.job AND latest.revision = r.revision

@@ -7,6 +7,11 @@ WHERE shown_name = :shown_name
 ORDER BY name
 LIMIT 1
 
+-- name: is_name_held
+SELECT EXISTS (SELECT 1 FROM duly_job WHERE name = :job)
+  OR EXISTS (SELECT 1 FROM duly_job_revision WHERE job = :job)
+  OR EXISTS (SELECT 1 FROM duly_occurrence WHERE job = :job)
+
 -- Attempts that failed at what is still not settled.
 
 -- name: failing
