@@ -76,8 +76,7 @@ class Cell:
     @property
     def is_past_block(self) -> bool:
         """The block of a `with` was entered, which nobody can do again."""
-        is_past = self.op == "CallHandler" and self.moment == "after"
-        return "once" in self.way and (is_past or self.op in {"Seal", "Commit"})
+        return "once" in self.way and self.op in {"CallHandler", "Seal", "Commit"}
 
     @property
     def has_landed(self) -> bool:
