@@ -115,7 +115,7 @@ class ScheduleInvalid(UsageError):
 
 
 class PartitionsInvalid(UsageError):
-    """A query for partitions that fails, or gives what cannot name them."""
+    """A query that fails or cannot name partitions, or a part that its job does not have."""
 
     code = "partitions_invalid"
 

@@ -279,3 +279,57 @@ def test_list_of_partitions_that_cannot_be_is_refused_when_it_is_defined(
 
 def _ran(app: duly.App, now: datetime) -> list[Any]:
     return [ran for job in app.tick(now=now).jobs for ran in job.ran]
+
+
+@pytest.mark.parametrize("partition", ["", "zz"])
+def test_start_by_name_of_a_part_that_the_job_does_not_have_is_refused(
+    bank: Bank, partition: str
+) -> None:
+    """Nothing is claimed, so that the parts of that hour are still owed."""
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=["a", "b"])
+
+    with pytest.raises(duly.errors.PartitionsInvalid, match=r"'a', 'b'.*--partition.*backfill"):
+        app.run(bank.job, start, partition=partition)
+
+    assert (bank.units, bank.settled) == (0, [])
+    assert app.run(bank.job, start, partition="a").outcome is duly.Outcome.APPLIED
+    assert ticked(app, start) == ["12:b"]
+
+
+def test_start_by_name_goes_by_the_parts_that_were_fixed(bank: Bank) -> None:
+    """A part that left is still run, and one that came later is not asked of the past."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
+
+    def fails(run: duly.Run) -> None:
+        raise ValueError("not yet")
+
+    bank.define(bank.app(), fails, **options, partitions=["a", "b"]).tick(now=start)
+    app = bank.define(bank.app(), **options, partitions=["b", "c"])
+
+    with pytest.raises(duly.errors.PartitionsInvalid, match="'a', 'b'"):
+        app.run(bank.job, start, partition="c")
+    assert app.run(bank.job, start, partition="a").outcome is duly.Outcome.APPLIED
+    assert app.run(bank.job, start + HOUR, partition="c").outcome is duly.Outcome.APPLIED
+
+
+def test_part_of_an_hour_that_was_settled_as_a_whole_is_refused(bank: Bank) -> None:
+    """The whole did its work; told of the whole again, the start is a duplicate."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start}
+    bank.define(bank.app(), **options).run(bank.job, start)
+    app = bank.define(bank.app(), **options, partitions=["a", "b"])
+
+    with pytest.raises(duly.errors.PartitionsInvalid, match="as a whole"):
+        app.run(bank.job, start, partition="a")
+
+    assert app.run(bank.job, start).outcome is duly.Outcome.DUPLICATE
+    assert bank.units == UNITS
+
+
+def test_partitions_that_are_no_list_are_refused(bank: Bank) -> None:
+    """In one line, with what is allowed."""
+    options: dict[str, Any] = {"partitions": 5}
+    with pytest.raises(duly.errors.ScheduleInvalid, match="partitions=5 is neither"):
+        bank.app().job(bank.job, schedule="0 * * * *", **options)

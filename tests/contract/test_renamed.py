@@ -120,3 +120,16 @@ def test_former_names_are_taken_by_a_ledger_that_knows_none_of_them(bank: Bank) 
 
     assert next(ran.key for ran in job.ran) == bank.occurrence(midnight(2)).key
     assert bank.units == 3 * UNITS
+
+
+def test_once_and_claim_take_the_first_name(bank: Bank) -> None:
+    """They take a key as it is; what an App says that a start would mean has the right one."""
+    called(bank, "").tick(now=midnight())
+    app = called(bank, "b", [""])
+    app.register()
+
+    occurrence = app.occurrence(f"{bank.job}-b", midnight(1))
+    with duly.once(bank.url, occurrence) as run:
+        assert not run.is_new
+    with duly.once(bank.url, duly.Occurrence(f"{bank.job}-b", midnight(1))) as run:
+        assert run.is_new, "another key, as docs/catch-up.md says"

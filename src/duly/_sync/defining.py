@@ -113,6 +113,11 @@ def _partitions(given: Sequence[str] | str | None) -> tuple[str, ...] | str | No
     """A list that names each partition once, or the text of a query."""
     if given is None or isinstance(given, str):
         return given
+    if not isinstance(given, list | tuple):
+        raise ScheduleInvalid(
+            f"partitions={shown(given)} is neither a list of names nor a query; name each, as in"
+            ' ["north", "south"], or write a SELECT that gives them'
+        )
     found = tuple(given)
     for each in found:
         check_partition(each)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from duly._core.instants import US_MAX
+from duly._core.instants import US_MAX, format_instant
 from duly._core.occurrence import check_partition
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duly._core.job import Job
+    from duly._core.occurrence import Occurrence
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
@@ -157,6 +158,51 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
         except KeyInvalid as error:
             raise _invalid(job, f"gives a name that cannot be one: {error}") from error
     return tuple(names)
+
+
+def require_part(
+    database: Database, job: Job, occurrence: Occurrence, *, is_recorded: bool = True
+) -> None:
+    """Refuse a partition that an occurrence of a job with partitions does not have.
+
+    Its set is the one that was fixed; a time that was settled while the job had no partitions has
+    none. Where neither is known, it is what the job declares now.
+
+    Raises:
+        PartitionsInvalid: It names those that there are, or the query for them fails.
+    """
+    if job.partitions is None:
+        return
+    names: tuple[str, ...] = ()
+    if is_recorded:
+        with database.session() as session:
+            names = _fixed(session, occurrence)
+    names = names or partitions_of(database, job)
+    if occurrence.partition in names:
+        return
+    at = format_instant(occurrence.nominal_time)
+    given = shown(occurrence.partition) if occurrence.partition else "the whole occurrence"
+    if names == ("",):
+        step = "was settled as a whole, before the job had partitions: leave --partition out"
+    else:
+        listed = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+        step = (
+            f"has the partitions {listed or 'that its query gives, which are none'}: name one"
+            f" (--partition), or run all that are missing (`duly backfill {job.name} --since …"
+            " --until …`)"
+        )
+    raise PartitionsInvalid(
+        f"job {job.name}: {given} cannot be run, because {at} {step}", job=job.name
+    )
+
+
+def _fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
+    """The partitions of one occurrence as they were fixed; () if they were not."""
+    job, us = occurrence.job, occurrence.nominal_us
+    rows = session.run("fixed_partitions", {"job": job, "nominal_us": us})
+    if rows:
+        return tuple(str(row[0]) for row in rows)
+    return ("",) if settled_whole(session, job, [us]) else ()
 
 
 def fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from duly._core.resolve import Nominal, nominal_time
 from duly._core.start import Start
 from duly._core.timing import due_time
 from duly._db.sessions.base import host_clock_us
-from duly._sync import questions
+from duly._sync import partitioning, questions
 from duly._sync.claim import looks_old
 from duly._sync.defining import naming
 from duly._sync.process import new_attempt_id
@@ -110,7 +110,9 @@ class Starting:
                 early=wanted.early or by_person,
                 tolerance=job.tolerance,
             )
-        return schedule, nominal, Occurrence(job.ledger_name, nominal.time, wanted.partition)
+        occurrence = Occurrence(job.ledger_name, nominal.time, wanted.partition)
+        partitioning.require_part(self._database, job, occurrence, is_recorded=is_recorded)
+        return schedule, nominal, occurrence
 
     def correct(
         self, job: Job, earlier: Occurrence, order: ops.Order, wanted: Any = UNSET

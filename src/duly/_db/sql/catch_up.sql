@@ -178,6 +178,12 @@ FROM duly_partition_set
 WHERE job = :job AND nominal_us >= :since_us AND nominal_us < :until_us
 ORDER BY nominal_us
 
+-- name: fixed_partitions
+SELECT partition_key
+FROM duly_partition
+WHERE job = :job AND nominal_us = :nominal_us
+ORDER BY partition_key
+
 -- name: missing_partitions
 SELECT p.nominal_us, p.partition_key
 FROM duly_partition AS p
