@@ -333,3 +333,35 @@ def test_partitions_that_are_no_list_are_refused(bank: Bank) -> None:
     options: dict[str, Any] = {"partitions": 5}
     with pytest.raises(duly.errors.ScheduleInvalid, match="partitions=5 is neither"):
         bank.app().job(bank.job, schedule="0 * * * *", **options)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "UPDATE {members} SET active = 7",
+        "CREATE TABLE {members}_2 (a INTEGER)",
+        "DROP TABLE {members}",
+    ],
+    ids=["update", "create", "drop"],
+)
+def test_query_for_partitions_that_would_change_something_is_refused(
+    bank: Bank, members: str, query: str
+) -> None:
+    """A plan asks it too, and changes nothing; the connection serves the handlers after it."""
+    start = noon()
+    query = query.format(members=members)
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=query)
+
+    [job] = app.tick(now=start).jobs
+
+    assert isinstance(job.refused, duly.errors.PartitionsInvalid)
+    app.plan(now=start)
+    assert bank.run(f"SELECT SUM(active) FROM {members}") == [(2,)]
+    with pytest.raises(Exception, match=r"no such table|does not exist|doesn't exist"):
+        bank.run(f"SELECT a FROM {members}_2")
+
+    @app.job(f"{bank.job}-next")
+    def credit(run: duly.Run) -> None:
+        run.execute(bank.credit())
+
+    assert app.run(f"{bank.job}-next", start, off_schedule=True).outcome is duly.Outcome.APPLIED

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
@@ -23,8 +24,10 @@ from duly._sync.planning import MICROSECOND, Missing, start_of
 from duly.errors import KeyInvalid, PartitionsInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
+
+    from sqlalchemy import Connection
 
     from duly._core.job import Job
     from duly._core.occurrence import Occurrence
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 WAIT_S = 10.0
 SETS_MAX = 1_000
 """Occurrences whose sets are fixed in one tick at most."""
+READ_ONLY = {
+    "mariadb": ("SELECT @@SESSION.tx_read_only", "SET SESSION tx_read_only = {}"),
+    "sqlite": ("PRAGMA query_only", "PRAGMA query_only = {}"),
+}
+"""What says whether a connection may change anything, and what sets it."""
 PARTITIONS_MAX = 100_000
 """Partitions of one occurrence at most, and missing ones that are looked at in one tick."""
 
@@ -135,7 +143,7 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
     if not isinstance(job.partitions, str):
         return job.partitions or ()
     try:
-        with database.engine.connect() as connection:
+        with _reading(database) as connection:
             rows = connection.execute(text(job.partitions)).fetchmany(PARTITIONS_MAX + 1)
     except Exception as error:
         if database.dialect.classify(error) in {ErrorKind.LOST, ErrorKind.CONTENTION}:
@@ -218,6 +226,27 @@ def fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> 
         session.rollback()
         if session.classify(error) is not ErrorKind.DUPLICATE_KEY:
             raise
+
+
+@contextmanager
+def _reading(database: Database) -> Iterator[Connection]:
+    """A connection on which a query can change nothing: plans and checks ask it too."""
+    with database.engine.connect() as connection:
+        if database.dialect.name == "postgresql":
+            bounds = {"isolation_level": "READ COMMITTED", "postgresql_readonly": True}
+            yield connection.execution_options(**bounds)
+            return
+        # On MariaDB of the session: a DDL statement ends a transaction that is read-only.
+        read, write = READ_ONLY[database.dialect.name]
+        before = int(connection.exec_driver_sql(read).scalar() or 0)
+        connection.exec_driver_sql(write.format(1))
+        try:
+            yield connection
+        finally:
+            try:
+                connection.exec_driver_sql(write.format(before))
+            except Exception:  # it serves nobody any more
+                connection.invalidate()
 
 
 def _invalid(job: Job, why: str) -> PartitionsInvalid:
