@@ -272,3 +272,33 @@ def test_span_that_ends_before_it_begins_is_refused(bank: Bank) -> None:
     app.register()
     with pytest.raises(duly.NominalTimeInvalid, match="is after until"):
         app.waive_missing(bank.job, since="2026-02-02", until="2026-02-01", **ORDER)
+
+
+def test_waiver_of_what_the_schedule_does_not_name_is_refused(bank: Bank) -> None:
+    """A slip in the key settles nothing, and the message has the keys next to it."""
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=recent())
+    app.register()
+    slip = recent() - timedelta(minutes=55)
+    near = [bank.occurrence(at).key for at in (recent() - HOUR, recent())]
+
+    with pytest.raises(duly.errors.OffSchedule, match=" and ".join(near)):
+        app.waive(bank.occurrence(slip).key, **ORDER)
+
+    assert bank.settled == []
+    assert app.explain(bank.occurrence(slip).key).audit == ()
+
+
+def test_occurrence_that_was_started_off_schedule_may_be_waived(bank: Bank) -> None:
+    """A person who started it by name, and saw it fail, may give it up."""
+
+    def fail(run: duly.Run) -> None:
+        raise ValueError("no")
+
+    app = bank.define(bank.app(), fail, schedule="0 * * * *", starts=recent())
+    at = recent() - timedelta(minutes=55)
+    with pytest.raises(ValueError, match="no"):
+        app.run(bank.job, at, off_schedule=True)
+
+    app.waive(bank.occurrence(at).key, **ORDER)
+
+    assert [s.disposition for s in bank.settled] == ["waived"]
