@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -136,8 +137,8 @@ def test_two_relays_and_a_lease_shorter_than_the_send_keep_the_late_one_as_evide
     go, calls = threading.Event(), list[int]()
     settings: dict[str, Any] = {
         "contract": duly.Contract(ambiguous="retry"),
-        "timeout": 0.05,
-        "lease": 0.1,
+        "timeout": 1,
+        "lease": 1.1,
         "backoff": QUICK,
     }
     desk.receive(slow_then(go, calls), **settings)
@@ -158,13 +159,36 @@ def test_two_relays_and_a_lease_shorter_than_the_send_keep_the_late_one_as_evide
     assert (mine.late, mine.verdict) == (False, "sent")
 
 
+def test_time_of_a_send_counts_from_its_write_ahead(desk: Desk) -> None:
+    """So does its lease: a relay that stood still between the two must not begin to send."""
+    seen: list[tuple[float, float]] = []
+    stood_at = list[float]()
+
+    def stand_still(when: str, op: Any, _: Any) -> None:
+        if when == "after" and type(op).__name__ == "WriteAhead" and not stood_at:
+            stood_at.append(time.monotonic())
+            until(lambda: time.monotonic() > stood_at[0] + 1, "later")
+
+    def receive(message: Any) -> Answer:
+        seen.append((time.monotonic(), message.ends_s))
+        return Answer.sent()
+
+    desk.receive(receive, timeout=1, backoff=QUICK)
+    desk.start()
+    desk.app._attempts.probe = stand_still
+    desk.deliver()
+    assert [now < ends for now, ends in seen] == [True]
+    first, second = desk.sends_of(desk.ids[0])
+    assert (first.verdict, first.answer, second.verdict) == ("not_sent", "too_late", "sent")
+
+
 @pytest.mark.parametrize("held", [False, True], ids=["sending", "uncertain"])
 def test_finish_after_the_lease_counts_where_nobody_took_the_message_over(
     desk: Desk, held: bool
 ) -> None:
     """A handler that held a SQLite file for long must not turn a send into a doubt."""
     go, calls = threading.Event(), list[int]()
-    desk.receive(slow_then(go, calls), timeout=0.05, lease=0.1)
+    desk.receive(slow_then(go, calls), timeout=1, lease=1.1)
     desk.start()
     done: list[Any] = []
     thread = threading.Thread(target=lambda: done.append(desk.deliver()))

@@ -9,6 +9,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -243,6 +244,24 @@ def test_secret_is_read_for_each_send_and_missing_it_sends_nothing(
     answer = sent(channel)
     assert peer.seen[0].headers["authorization"] == "tok-12345"
     assert answer.evidence == "HTTP 400: bad ***"
+
+
+def test_request_whose_time_ended_with_a_slow_secret_or_url_is_not_begun(peer: Peer) -> None:
+    """Its lease may be over, and another relay may be sending it."""
+    ends = time.monotonic() + 0.2
+
+    def slow(*_: object) -> str:
+        while time.monotonic() < ends:
+            time.sleep(0.01)
+        return peer.url
+
+    secret = Http(peer.url, headers={"Authorization": Secret.call("vault", slow)})
+    late = [sent(each, ends_s=ends) for each in (secret, Http(slow))]
+    kept = Http(peer.url)
+    assert kept.send(message()).verdict is Verdict.SENT
+    late.append(sent(kept, ends_s=time.monotonic()))
+    assert {(each.verdict, each.kind) for each in late} == {(Verdict.NOT_SENT, "too_late")}
+    assert len(peer.seen) == 1
 
 
 @pytest.mark.parametrize("value", ["tok-1\nInjected: 1", "tok-1\0", "tok-1é"])

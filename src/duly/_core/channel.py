@@ -47,6 +47,8 @@ class Message:
         started_at: When this send was started, by the database's clock.
         timeout: How long this send may take; a channel ends it by then.
         contract: What the receiver promises, by which its answers are read.
+        ends_s: When this send has ended, by `time.monotonic()`; the relay fixes it when it writes
+            down that the send starts. None: *timeout* after `send` is called.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Message:
     started_at: datetime
     timeout: timedelta
     contract: Contract
+    ends_s: float | None = None
 
     @property
     def json(self) -> Any:

@@ -123,6 +123,9 @@ class _Lane:
                 log.info("lookup_failed", extra={"message_id": message.id, "error": str(error)})
                 found = None
             return replace(under, found=found, spread=spread)
+        if message.ends_s is not None and time.monotonic() >= message.ends_s:
+            said = "the relay was stopped before the send began; it is sent again"
+            return replace(under, answer=Answer.not_sent("too_late", said), spread=spread)
         try:
             answer: Any = self.to.channel.send(message)
             if not isinstance(answer, Answer):
@@ -258,6 +261,9 @@ class Relay:
         for under in taken.under:
             stored = self._shell.taken.pop(under.row.id)
             message = stored.message(under.row.started, taken.clock_us, lane.to)
+            # From the instant from which the lease counts: what a send does first takes its time.
+            ends_s = self._shell.clock_s + lane.to.timeout.total_seconds()
+            message = replace(message, ends_s=ends_s)
             lane.send(under, message)
         self._shell.taken.clear()
         return bool(taken.seen)

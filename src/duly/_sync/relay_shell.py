@@ -35,6 +35,7 @@ class RelayShell:
 
     Attributes:
         taken: What was read of each message, by its id, until `forget`.
+        clock_s: `time.monotonic()`, just before the database's clock was read last.
     """
 
     def __init__(self, database: Database, relay: str, probe: Callable[..., None] | None) -> None:
@@ -42,6 +43,7 @@ class RelayShell:
         self._lease: Lease | None = None
         self._until_s = 0.0
         self.taken: dict[UUID, Stored] = {}
+        self.clock_s = 0.0
 
     def drive(
         self,
@@ -107,6 +109,7 @@ class RelayShell:
                 # At MariaDB's REPEATABLE READ a look at the queue would lock its gaps too.
                 return self.session.begin_prune(max(0.1, self._until_s - time.monotonic()))
             case delivery.ReadClock():
+                self.clock_s = time.monotonic()
                 return self.session.clock_us()
             case delivery.TakeDue():
                 return self._take(op)

@@ -7,13 +7,12 @@ there twice, under one message id; the consumer's inbox makes one of it.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, SecretMissing
+from duly.channels.base import Secret, Unsent, ends_s, left_s
 from duly.channels.resting import Resting
 from duly.errors import DestinationInvalid, MissingExtra
 
@@ -66,11 +65,11 @@ class Amqp:
 
     def send(self, message: Message) -> Answer:
         """Publish *message* once and wait for the broker's confirm."""
-        ends = time.monotonic() + message.timeout.total_seconds()
+        ends = ends_s(message)
         try:
             line = self._rested() or self._connected(ends)
-        except SecretMissing as error:
-            return Answer.not_sent("secret_missing", str(error))
+        except Unsent as unsent:
+            return unsent.answer
         except (OSError, AMQPError) as error:
             return Answer.not_sent("connect_failed", f"{type(error).__name__}: {error}")
         answer, is_usable = line.publish(
@@ -96,7 +95,7 @@ class Amqp:
     def _connected(self, ends: float) -> _Line:
         broker = self._broker
         password = broker.password if self._password is None else self._password.value()
-        left = max(0.001, ends - time.monotonic())
+        left = left_s(ends)
         security: Any = False
         if broker.scheme == "amqps":
             security = (
@@ -148,11 +147,13 @@ class _Line:
     ) -> tuple[Answer, bool]:
         """Publish once; returns what came of it and whether the line is good for another."""
         self._returned.clear()
-        left = max(0.001, ends - time.monotonic())
         try:
+            left = left_s(ends)
             self._channel.basic_publish_confirm(
                 framed, exchange, routing_key, mandatory=True, timeout=left, confirm_timeout=left
             )
+        except Unsent as unsent:
+            return unsent.answer, True
         except MessageNacked:
             # An internal fault of the broker, or a full queue among several: others may have it.
             return Answer.ambiguous("nacked", "the broker did not take it into every queue"), True

@@ -9,6 +9,7 @@ another.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,14 +28,66 @@ __all__ = [
     "Lookup",
     "Message",
     "Secret",
+    "SecretInvalid",
     "SecretMissing",
+    "TooLate",
+    "Unsent",
     "Verdict",
     "answered",
+    "ends_s",
+    "left_s",
 ]
 
 
-class SecretMissing(Exception):
-    """A secret cannot be read now, so nothing was sent; a channel answers `not_sent`."""
+class Unsent(Exception):
+    """Nothing of the message has left, and nothing will; a channel returns its `answer`."""
+
+    kind = "not_sent"
+
+    @property
+    def answer(self) -> Answer:
+        """What the send came to."""
+        return Answer.not_sent(self.kind, str(self))
+
+
+class SecretMissing(Unsent):
+    """A secret cannot be read now."""
+
+    kind = "secret_missing"
+
+
+class SecretInvalid(Unsent):
+    """A secret is nothing that can be sent."""
+
+    kind = "secret_invalid"
+
+
+class TooLate(Unsent):
+    """The time for the send is over: its lease may be too, and another may be sending it."""
+
+    kind = "too_late"
+
+
+def ends_s(message: Message) -> float:
+    """When a send of *message* has to be over, by `time.monotonic()`."""
+    if message.ends_s is not None:
+        return message.ends_s
+    return time.monotonic() + message.timeout.total_seconds()
+
+
+def left_s(ends: float) -> float:
+    """How long a send may still take; asked right before the first word of its message.
+
+    Raises:
+        TooLate: Nothing of it may be said any more.
+    """
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise TooLate(
+            "its time was over before the first word of it was said, as after a secret that took"
+            " long to read: it is sent again"
+        )
+    return left
 
 
 @dataclass(frozen=True, slots=True)

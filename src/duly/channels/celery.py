@@ -7,10 +7,10 @@ by `self.request.id`, makes one effect of it. That the task was queued is all th
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
+from duly.channels.base import Unsent, ends_s, left_s
 from duly.channels.resting import Resting
 from duly.errors import DestinationInvalid, MissingExtra
 
@@ -52,13 +52,15 @@ class CeleryTask:
 
     def send(self, message: Message) -> Answer:
         """Queue the task once; on RabbitMQ with its confirm, on Redis with its reply."""
-        ends = time.monotonic() + message.timeout.total_seconds()
+        ends = ends_s(message)
         try:
             arguments = _arguments(message)
         except ValueError as error:
             return Answer.refused("arguments_invalid", str(error), final=True)
         try:
             connection, channel = self._rested() or self._connected(ends)
+        except Unsent as unsent:
+            return unsent.answer
         except Exception as error:
             return Answer.not_sent("connect_failed", f"{type(error).__name__}: {error}")
         answer, is_usable = self._publish(message, arguments, channel, ends)
@@ -83,7 +85,7 @@ class CeleryTask:
         return None
 
     def _connected(self, ends: float) -> tuple[Any, Any]:
-        left = max(0.001, ends - time.monotonic())
+        left = left_s(ends)
         bounds = dict.fromkeys(BOUNDS, left)
         connection = self._app.connection_for_write(
             connect_timeout=left, transport_options={"confirm_publish": True, **bounds}
@@ -99,11 +101,18 @@ class CeleryTask:
         self, message: Message, arguments: dict[str, Any], channel: Any, ends: float
     ) -> tuple[Answer, bool]:
         returned: list[BaseException] = []
-        left = max(0.001, ends - time.monotonic())
         producer = self._app.amqp.Producer(channel)
+        publish = producer.publish
+
+        def in_time(*args: Any, **given: Any) -> Any:
+            left_s(ends)  # routes and signals of the app have had their say, and their time
+            return publish(*args, **given)
+
+        producer.publish = in_time
         if hasattr(channel, "events"):  # RabbitMQ's alone says when no queue takes a task
             channel.events["basic_return"].add(lambda error, *_: returned.append(error))
         try:
+            left = left_s(ends)
             self._app.send_task(
                 self._task,
                 **arguments,
@@ -118,6 +127,8 @@ class CeleryTask:
                 timeout=left,
                 confirm_timeout=left,
             )
+        except Unsent as unsent:
+            return unsent.answer, True
         except EncodeError as error:
             return Answer.refused("arguments_invalid", str(error), final=True), False
         except (OSError, KombuError, *channel.connection.client.recoverable_errors) as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.channel import Answer
 from duly._core.redact import redact
-from duly.channels.base import Secret, SecretMissing
+from duly.channels.base import Secret, SecretMissing, Unsent, ends_s, left_s
 from duly.channels.http_forms import CloudEvents, signature
 from duly.errors import DestinationInvalid
 
@@ -88,10 +88,12 @@ class Http:
         import httpx
 
         secrets: list[str] = []
+        ends = ends_s(message)
         try:
             request = self._request(message, secrets)
-        except SecretMissing as missing:
-            return Answer.not_sent("secret_missing", str(missing))
+            left_s(ends)
+        except Unsent as unsent:
+            return unsent.answer
         except (httpx.InvalidURL, ValueError, TypeError) as error:
             return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
         except Exception as error:  # of the function that says the URL: nothing has left
@@ -99,18 +101,24 @@ class Http:
             return Answer.not_sent("request_failed", said)
         connection = self._idle.pop() if self._idle else self._connected()
         try:
-            return self._sent(message, request, secrets, *connection)
+            return self._sent(message, request, secrets, ends, *connection)
         finally:
             self._idle.append(connection)
 
     def _sent(
-        self, message: Message, request: Any, secrets: list[str], wire: Wire, pool: Any
+        self,
+        message: Message,
+        request: Any,
+        secrets: list[str],
+        ends: float,
+        wire: Wire,
+        pool: Any,
     ) -> Answer:
         import httpcore
 
         from duly.channels.wire import AddressForbidden
 
-        wire.begin(message.timeout.total_seconds())
+        wire.begin(ends)
         try:
             response = pool.handle_request(request)
         except AddressForbidden as forbidden:
@@ -276,7 +284,10 @@ def _unsent(error: BaseException) -> str:
     # httpcore drops the cause on its way out, and leaves the context.
     if any(isinstance(each, ssl.SSLError) for each in (error.__cause__, error.__context__)):
         return "tls_failed"
-    return "connect_timeout" if "Timeout" in type(error).__name__ else "connect_failed"
+    name = type(error).__name__
+    if name == "WriteTimeout":  # connected, and then its time was over
+        return "too_late"
+    return "connect_timeout" if "Timeout" in name else "connect_failed"
 
 
 def _kind(error: BaseException) -> str:

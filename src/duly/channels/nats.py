@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, SecretMissing
+from duly.channels.base import Secret, Unsent, ends_s, left_s
 from duly.errors import DestinationInvalid, MissingExtra
 
 try:
@@ -79,8 +79,13 @@ class Nats:
 
     def send(self, message: Message) -> Answer:
         """Publish *message* once and wait for the stream's acknowledgement."""
-        loop = self._here()
-        return loop.run(self._send(message, loop))
+        ends, loop = ends_s(message), self._here()
+        try:
+            # Here and not in the loop, where a slow vault would hold up what others have said.
+            secrets = None if loop.is_connected else self._secrets()
+            return loop.run(self._send(message, loop, ends, secrets))
+        except Unsent as unsent:
+            return unsent.answer
 
     def close(self) -> None:
         """Close the connection and end its thread."""
@@ -95,18 +100,17 @@ class Nats:
                 self._loop = _Loop()
             return self._loop
 
-    async def _send(self, message: Message, loop: _Loop) -> Answer:
-        ends = time.monotonic() + message.timeout.total_seconds()
+    async def _send(
+        self, message: Message, loop: _Loop, ends: float, secrets: dict[str, Any] | None
+    ) -> Answer:
         try:
-            async with asyncio.timeout(message.timeout.total_seconds()):
-                client = await loop.client(self._connect)
-        except SecretMissing as error:
-            return Answer.not_sent("secret_missing", str(error))
+            async with asyncio.timeout(left_s(ends)):
+                client = await loop.client(partial(self._connect, secrets))
         except (OSError, NatsError) as error:  # a timeout is an OSError
             return Answer.not_sent("connect_failed", f"{type(error).__name__}: {error}")
         headers = {**message.headers, "Nats-Msg-Id": message.id}
         headers |= {"Content-Type": message.content_type, OCCURRENCE: message.occurrence_key}
-        left = max(0.001, ends - time.monotonic())
+        left = left_s(ends)
         try:
             acknowledged = await client.jetstream().publish(
                 self._subject, message.body, timeout=left, stream=self._stream, headers=headers
@@ -127,12 +131,18 @@ class Nats:
         kind = "duplicate" if acknowledged.duplicate else "acknowledged"
         return Answer.sent(kind, remote_id=place)
 
-    async def _connect(self) -> Any:
+    def _secrets(self) -> dict[str, Any]:
         given: dict[str, Any] = {}
         if self._password is not None:
             given |= {"user": self._user, "password": self._password.value()}
         if self._token is not None:
             given["token"] = self._token.value()
+        return given
+
+    async def _connect(self, secrets: dict[str, Any] | None) -> Any:
+        if secrets is None:
+            raise ConnectionResetError("the connection was lost just now: it is made anew")
+        given = dict(secrets)
         if self._context is not None:
             given["tls"] = self._context
         # Without the library's reconnecting, which keeps messages and sends them later: what has
@@ -168,6 +178,12 @@ class _Loop:
 
     def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a send needs no new connection, as far as is known."""
+        client = self._client
+        return client is not None and bool(client.is_connected)
 
     async def client(self, connect: Any) -> Any:
         async with self._connecting:

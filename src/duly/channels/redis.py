@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, SecretMissing
+from duly.channels.base import Secret, Unsent, ends_s, left_s
 from duly.errors import DestinationInvalid, MissingExtra
 
 try:
@@ -82,18 +82,23 @@ class RedisStream:
 
     def send(self, message: Message) -> Answer:
         """Add *message* to the stream once and wait for the entry's id."""
-        ends = time.monotonic() + message.timeout.total_seconds()
+        ends = ends_s(message)
         try:
             connection = self._connected(ends)
-        except _SecretMissing as error:
-            return Answer.not_sent("secret_missing", str(error))
+        except Unsent as unsent:
+            return unsent.answer
+        except _NoSecret as no:
+            return no.unsent.answer
         except AuthenticationError as error:
             return Answer.not_sent("auth_failed", str(error))
         except (OSError, RedisError) as error:
             return Answer.not_sent("connect_failed", f"{type(error).__name__}: {error}")
         try:
+            left_s(ends)
             connection.send_command("XADD", self._stream, *self._length, "*", *_fields(message))
             entry = connection.read_response(timeout=max(0.001, ends - time.monotonic()))
+        except Unsent as unsent:
+            return unsent.answer
         except ResponseError as error:
             return Answer.refused(f"redis_{_code(error)}", str(error), final=False)
         except (OSError, RedisError) as error:
@@ -111,14 +116,18 @@ class RedisStream:
         self._pool.disconnect(inuse_connections=False)
 
     def _connected(self, ends: float) -> Any:
-        left = max(0.001, ends - time.monotonic())
+        left = left_s(ends)
         # Of each connection that it makes from now on; one that rested is asked for bytes first.
         self._pool.connection_kwargs.update(socket_connect_timeout=left, socket_timeout=left)
         return self._pool.get_connection()
 
 
-class _SecretMissing(AuthenticationError):
-    """`SecretMissing` as one of the library's own errors, upon which it hangs up."""
+class _NoSecret(AuthenticationError):
+    """`Unsent` as one of the library's own errors, upon which it hangs up."""
+
+    def __init__(self, unsent: Unsent) -> None:
+        super().__init__(str(unsent))
+        self.unsent = unsent
 
 
 class _Credentials(redis.CredentialProvider):
@@ -130,8 +139,8 @@ class _Credentials(redis.CredentialProvider):
     def get_credentials(self) -> tuple[str]:
         try:
             return (self._password.value(),)
-        except SecretMissing as error:
-            raise _SecretMissing(str(error)) from error
+        except Unsent as unsent:
+            raise _NoSecret(unsent) from unsent
 
 
 def _fields(message: Message) -> list[str | bytes]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, SecretMissing
+from duly.channels.base import Secret, Unsent, ends_s, left_s
 from duly.channels.mail import Mail, MailInvalid, address, mail_of
 from duly.channels.resting import Resting
 from duly.errors import DestinationInvalid
@@ -87,15 +87,15 @@ class Smtp:
 
     def send(self, message: Message) -> Answer:
         """Send *message* as one mail; see `mail_of` for its body."""
-        ends = time.monotonic() + message.timeout.total_seconds()
+        ends = ends_s(message)
         try:
             mail = mail_of(message, sender=self._sender)
         except MailInvalid as error:
             return Answer.refused("mail_invalid", str(error), final=True)
         try:
             server = self._rested(ends) or self._connected(ends)
-        except SecretMissing as error:
-            return Answer.not_sent("secret_missing", str(error))
+        except Unsent as unsent:
+            return unsent.answer
         except smtplib.SMTPAuthenticationError as error:
             # The account's fault and not the mail's: it is sent when the password is mended.
             return Answer.not_sent("auth_failed", _said(error.smtp_code, error.smtp_error))
@@ -118,14 +118,14 @@ class Smtp:
                 _within(server, ends)
                 if server.rset()[0] == 250:
                     return server
-            except (OSError, smtplib.SMTPException):
+            except (OSError, smtplib.SMTPException, Unsent):
                 pass
             self._resting.end(server)
         return None
 
     def _connected(self, ends: float) -> smtplib.SMTP:
         password = None if self._password is None else self._password.value()
-        left = max(0.001, ends - time.monotonic())
+        left = left_s(ends)
         context = self._context or ssl.create_default_context()
         server: smtplib.SMTP
         if self._security == "tls":
@@ -186,11 +186,13 @@ def _tell(server: smtplib.SMTP, mail: Mail, *, sender: str, ends: float) -> tupl
                 return _refusal(code, said), code >= 400 and code != 421
         _within(server, ends)
         server.send(LONE.sub(b"..", mail.data))
+        _within(server, ends)
+    except Unsent as unsent:
+        return unsent.answer, False
     except (OSError, smtplib.SMTPException) as error:
         # The final dot has not left: the server must not act on what it has (RFC 5321 §4.1.1.4).
         return Answer.not_sent("before_the_dot", f"{type(error).__name__}: {error}"), False
     try:
-        _within(server, ends)
         server.send(b".\r\n" if mail.data.endswith(b"\r\n") else b"\r\n.\r\n")
         code, said = server.getreply()
     except (OSError, smtplib.SMTPException) as error:
@@ -237,7 +239,7 @@ class _Cut:
 def _within(server: smtplib.SMTP, ends: float) -> None:
     if server.sock is None:
         raise smtplib.SMTPServerDisconnected("the server has hung up")
-    server.sock.settimeout(max(0.001, ends - time.monotonic()))
+    server.sock.settimeout(left_s(ends))
 
 
 def _leave(server: smtplib.SMTP) -> None:

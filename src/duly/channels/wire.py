@@ -43,9 +43,9 @@ class Wire(httpcore.NetworkBackend):
         self._until_s = 0.0
         self.wrote = False
 
-    def begin(self, within_s: float) -> None:
-        """A request begins, and ends within so many seconds."""
-        self._until_s = time.monotonic() + within_s
+    def begin(self, until_s: float) -> None:
+        """A request begins, and is over by then, by `time.monotonic()`."""
+        self._until_s = until_s
         self.wrote = False
 
     def hurry(self, within_s: float) -> None:
