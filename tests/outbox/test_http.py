@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import html
 import json
 import socket
 import ssl
@@ -14,6 +15,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -243,7 +245,39 @@ def test_secret_is_read_for_each_send_and_missing_it_sends_nothing(
     peer.behaviours.append(Does(status=400, body=b"bad tok-12345"))
     answer = sent(channel)
     assert peer.seen[0].headers["authorization"] == "tok-12345"
-    assert answer.evidence == "HTTP 400: bad ***"
+    assert answer.evidence == "(not kept: it quotes a secret)"
+
+
+TOKEN = 's3cr3t/TOK"EN+val=ue&xyz'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        TOKEN,
+        TOKEN.upper(),
+        TOKEN[3:18],
+        json.dumps({"bad": TOKEN}),
+        TOKEN.replace("/", "\\u002f"),
+        quote(TOKEN, safe=""),
+        quote(quote(TOKEN, safe=""), safe=""),
+        html.escape(TOKEN),
+        TOKEN[:6] + "\r\n " + TOKEN[6:],
+        base64.b64encode(b"Bearer " + TOKEN.encode()).decode(),
+        base64.b64encode(b"x:" + TOKEN.encode() + b":y").decode(),
+        TOKEN.encode().hex(),
+    ],
+)
+def test_no_form_of_a_secret_that_a_receiver_quotes_is_kept(peer: Peer, said: str) -> None:
+    """Neither of what it says nor of what it calls the message."""
+    peer.behaviours.append(Does(status=400, body=f"bad: {said}".encode()))
+    secret = Secret.call("vault", lambda: f"Bearer {TOKEN}\n")
+    channel = Http(peer.url, headers={"Authorization": secret})
+    assert sent(channel).evidence == "(not kept: it quotes a secret)"
+    peer.behaviours.append(Does(headers={"Request-Id": TOKEN}))
+    answer = sent(channel, id=ID[::-1])
+    assert (answer.evidence, answer.remote_id) == ("HTTP 200", None)
+    assert peer.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
 
 
 def test_request_whose_time_ended_with_a_slow_secret_or_url_is_not_begun(peer: Peer) -> None:
@@ -264,13 +298,13 @@ def test_request_whose_time_ended_with_a_slow_secret_or_url_is_not_begun(peer: P
     assert len(peer.seen) == 1
 
 
-@pytest.mark.parametrize("value", ["tok-1\nInjected: 1", "tok-1\0", "tok-1é"])
+@pytest.mark.parametrize("value", ["tok-1\nInjected: 1", "tok-1\0", "tok-1é", b"tok-1", 17])
 def test_secret_that_no_header_may_have_is_not_shown_and_sends_nothing(
-    peer: Peer, value: str
+    peer: Peer, value: Any
 ) -> None:
     """It is mended where the relay runs, so the message waits for that."""
     answer = sent(Http(peer.url, headers={"Authorization": Secret.call("vault", lambda: value)}))
-    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "secret_missing")
+    assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "secret_invalid")
     assert "vault" in answer.evidence
     assert "tok-1" not in answer.evidence
     assert peer.seen == []

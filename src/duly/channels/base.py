@@ -110,7 +110,7 @@ class Secret:
     @classmethod
     def file(cls, path: str | Path) -> Secret:
         """The content of a file, without the newline at its end."""
-        return cls(str(path), lambda: Path(path).read_text("utf-8").rstrip("\r\n"))
+        return cls(str(path), lambda: Path(path).read_text("utf-8"))
 
     @classmethod
     def call(cls, name: str, read: Callable[[], str]) -> Secret:
@@ -118,18 +118,30 @@ class Secret:
         return cls(name, read)
 
     def value(self) -> str:
-        """The secret.
+        """The secret, without line ends after it.
 
         Raises:
             SecretMissing: It cannot be read, or is empty.
+            SecretInvalid: It is no string, or has a line break or a NUL within.
         """
         try:
-            found = self.read()
+            found: object = self.read()
         except Exception as error:
             raise SecretMissing(
                 f"the secret {self.name} cannot be read ({type(error).__name__}): set it where the"
                 " relay runs"
             ) from error
+        if not isinstance(found, str):
+            raise SecretInvalid(
+                f"the secret {self.name} is {type(found).__name__}: let what reads it return str"
+            )
+        # As files and environments of containers end: no secret is meant to.
+        found = found.rstrip("\r\n")
+        if any(each in found for each in "\r\n\0"):
+            raise SecretInvalid(
+                f"the secret {self.name} has a line break or a NUL in it: mend it where the relay"
+                " runs"
+            )
         if not found:
             raise SecretMissing(f"the secret {self.name} is empty: set it where the relay runs")
         return found

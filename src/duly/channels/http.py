@@ -7,14 +7,16 @@ nobody knows. It follows no redirect, keeps no cookie, and retries nothing.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.channel import Answer
 from duly._core.redact import redact
-from duly.channels.base import Secret, SecretMissing, Unsent, ends_s, left_s
+from duly.channels.base import Secret, SecretInvalid, Unsent, ends_s, left_s
 from duly.channels.http_forms import CloudEvents, signature
+from duly.channels.quotes import kept, quotes
 from duly.errors import DestinationInvalid
 
 if TYPE_CHECKING:
@@ -85,9 +87,16 @@ class Http:
 
     def send(self, message: Message) -> Answer:
         """Post it once."""
+        secrets: list[str] = []
+        answer = self._posted(message, secrets)
+        remote_id = answer.remote_id
+        if remote_id is not None and quotes(remote_id, secrets):
+            remote_id = None
+        return replace(answer, evidence=kept(answer.evidence, secrets), remote_id=remote_id)
+
+    def _posted(self, message: Message, secrets: list[str]) -> Answer:
         import httpx
 
-        secrets: list[str] = []
         ends = ends_s(message)
         try:
             request = self._request(message, secrets)
@@ -95,13 +104,13 @@ class Http:
         except Unsent as unsent:
             return unsent.answer
         except (httpx.InvalidURL, ValueError, TypeError) as error:
-            return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
+            return Answer.refused("request_invalid", redact(_line(error)), final=True)
         except Exception as error:  # of the function that says the URL: nothing has left
-            said = redact(f"{type(error).__name__}: {_line(error)}", secrets)
+            said = redact(f"{type(error).__name__}: {_line(error)}")
             return Answer.not_sent("request_failed", said)
         connection = self._idle.pop() if self._idle else self._connected()
         try:
-            return self._sent(message, request, secrets, ends, *connection)
+            return self._sent(message, request, ends, *connection)
         finally:
             self._idle.append(connection)
 
@@ -109,7 +118,6 @@ class Http:
         self,
         message: Message,
         request: Any,
-        secrets: list[str],
         ends: float,
         wire: Wire,
         pool: Any,
@@ -124,14 +132,14 @@ class Http:
         except AddressForbidden as forbidden:
             return Answer.refused("address_forbidden", str(forbidden), final=True)
         except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError) as error:
-            return Answer.refused("request_invalid", redact(_line(error), secrets), final=True)
+            return Answer.refused("request_invalid", redact(_line(error)), final=True)
         except Exception as error:
-            said = redact(f"{type(error).__name__}: {_line(error)}", secrets)
+            said = redact(f"{type(error).__name__}: {_line(error)}")
             if not wire.wrote:
                 return Answer.not_sent(_unsent(error), said)
             return Answer.ambiguous(_kind(error), said)
         wire.hurry(REST_S)
-        return _answer(message.contract, response, secrets)
+        return _answer(message.contract, response)
 
     def close(self) -> None:
         """Close every connection."""
@@ -178,7 +186,7 @@ class Http:
                 secrets.append(given.value())
                 headers[name] = secrets[-1]
                 if not _is_sendable(secrets[-1]):
-                    raise SecretMissing(
+                    raise SecretInvalid(
                         f"the secret {given.name} has a line break, or what is not ASCII, which no"
                         " header may have: mend it where the relay runs"
                     )
@@ -215,7 +223,7 @@ def _is_sendable(value: str) -> bool:
     return value.isascii() and value.replace("\t", " ").isprintable()
 
 
-def _answer(contract: Contract, response: Any, secrets: Sequence[str]) -> Answer:
+def _answer(contract: Contract, response: Any) -> Answer:
     """What a status means; the rest of the response is evidence, and bounded."""
     status = int(response.status)
     headers = {
@@ -223,7 +231,7 @@ def _answer(contract: Contract, response: Any, secrets: Sequence[str]) -> Answer
     }
     said = _read(response)
     shown = f"HTTP {status}" + (f": {said}" if said and not 200 <= status < 300 else "")
-    evidence, kind = redact(shown, secrets), f"http_{status}"
+    evidence, kind = redact(shown), f"http_{status}"
     remote_id = headers.get("request-id") or headers.get("x-request-id")
     retry_after = _retry_after(headers)
     if 200 <= status < 300:
