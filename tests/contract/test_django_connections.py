@@ -15,6 +15,7 @@ from duly import testing
 from duly._db.sessions.django_wrapper import dialect_of
 from tests.contract.bank import OLD, UNITS, execute
 from tests.contract.django_project import app_on, atomic, connection_of, settings_of
+from tests.races.steps import wait_for
 from tests.servers.processes import ROOT
 
 if TYPE_CHECKING:
@@ -70,10 +71,17 @@ def pooled(postgres_bank: Bank) -> Iterator[Bank]:
 
 
 def settled_pool(bank: Bank) -> dict[str, int]:
+    """Its numbers, once the pool's own thread has taken back what was given back."""
     pool: Any = connection_of(bank).pool
     pool.wait(10)
-    found: dict[str, int] = pool.get_stats()
-    return found
+
+    def is_settled() -> bool:
+        found = pool.get_stats()
+        return bool(found["pool_available"] == found["pool_size"])
+
+    wait_for(is_settled, "every connection given back")
+    stats: dict[str, int] = pool.get_stats()
+    return stats
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[BaseException]:

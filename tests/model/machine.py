@@ -229,6 +229,7 @@ class Machine(Definitions):
             two.deploy(one.terms, one.release)
         plans = self._planned(one)
         model = self.models[job]
+        later: list[str] = []  # planned after the prune, by a horizon read before it
 
         def meanwhile() -> None:
             for each in one.app.jobs:  # in their order, and so done when this one is planned
@@ -248,11 +249,15 @@ class Machine(Definitions):
                 app.prune(older_than=nominal)
             for pruned in self.models.values():
                 pruned.prune(nominal, self.now)
+            later.extend(each for each in plans if each != job)
 
         with one.acting() as app, after_the_plan(job, meanwhile):
             app.tick()
         for each, plan in plans.items():
-            self._carried_out(each, plan, one)
+            if each in later:  # it may have tried what is expired now, and left the rest
+                self._happened(each, plan)
+            else:
+                self._carried_out(each, plan, one)
 
 
 @contextmanager

@@ -151,11 +151,23 @@ def test_name_that_cannot_be_resolved_is_surely_not_sent() -> None:
     assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "connect_failed")
 
 
-def test_tls_that_fails_is_surely_not_sent(peer: Peer) -> None:
+def test_tls_that_fails_is_surely_not_sent() -> None:
     """The peer speaks no TLS; no byte of a request left."""
-    answer = sent(Http(peer.url.replace("http:", "https:")), timeout=timedelta(seconds=2))
+
+    def greet() -> None:
+        caller, _ = server.accept()
+        with caller:
+            caller.sendall(b"220 this is another protocol\r\n")
+            heard.append(caller.recv(65_536))
+
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=greet)
+        thread.start()
+        answer = sent(Http(f"https://127.0.0.1:{server.getsockname()[1]}/"))
+        thread.join(20)
     assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "tls_failed")
-    assert peer.applied == {}
+    assert b"POST" not in heard[0]
 
 
 @pytest.mark.parametrize(
