@@ -29,3 +29,13 @@ def shop(
     made = KINDS[kind](ledgers(name))
     yield made
     made.close()
+
+
+@pytest.fixture(params=DATABASES)
+def wsgi_shop(
+    request: pytest.FixtureRequest,
+    ledgers: Callable[[DatabaseName], Ledger],  # noqa: F811
+) -> Iterator[Shop]:
+    made = KINDS["wsgi"](ledgers(request.param))
+    yield made
+    made.close()

@@ -40,6 +40,17 @@ def test_body_over_the_cap_is_refused_unread(shop: Shop) -> None:
     assert shop.calls == 1
 
 
+def test_body_that_was_cut_off_is_refused_and_leaves_its_key(wsgi_shop: Shop) -> None:
+    """Half a request is none: the application does not see it, and the whole one is the first."""
+    whole = b"pay 1000 to bob"
+    declared = {"Content-Type": "text/plain", "Content-Length": str(len(whole))}
+    cut = wsgi_shop.post(content=whole[:8], headers=declared)
+    assert (cut.status_code, code_of(cut)) == (400, "body_incomplete")
+    assert (wsgi_shop.calls, wsgi_shop.effects) == (0, 0)
+    assert wsgi_shop.post(content=whole, headers=declared).status_code == 201
+    assert wsgi_shop.effects == 1
+
+
 def test_key_store_that_cannot_be_reached_is_503(shop: Shop) -> None:
     """Nothing was done, and the same request may be repeated."""
     with testing.fault(shop.faults_of, op="Begin", when="before", kind="raise", times=1000,

@@ -209,6 +209,18 @@ class Settings(Generic[Request]):
             )
         )
 
+    @staticmethod
+    def incomplete(came: int, declared: int) -> Refusal:
+        """400, as the exception: what the client meant to ask is not known."""
+        return Refusal(
+            problem(
+                400,
+                "body_incomplete",
+                f"{came} of the {declared} bytes of the body came, and nothing was done: send the"
+                " whole request again under the same key",
+            )
+        )
+
 
 def final(done: Answered) -> Answer:
     """What goes out for a request that has ended.

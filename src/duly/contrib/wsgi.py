@@ -96,7 +96,10 @@ class IdempotencyMiddleware:
         if length.isdecimal():
             if int(length) > most:
                 raise self._settings.too_large()
-            return _read(environ["wsgi.input"], int(length))
+            body = _read(environ["wsgi.input"], int(length))
+            if len(body) < int(length):  # the client is gone, or never meant what it said
+                raise self._settings.incomplete(len(body), int(length))
+            return body
         if not environ.get("wsgi.input_terminated"):
             return b""
         body = _read(environ["wsgi.input"], most + 1)
