@@ -14,6 +14,14 @@ HTTP = "tests/outbox/test_http.py::"
 
 OUTBOX_MUTANTS = [
     Mutant(
+        name="message-outlives-its-savepoint",
+        rule="What is taken back to a savepoint takes its messages with it.",
+        file="_sync/run.py",
+        old="            self.staged.follow(statement)\n",
+        new="            pass\n",
+        killer=SENDING + "test_message_of_work_that_a_savepoint_took_back_is_never_sent",
+    ),
+    Mutant(
         name="message-is-sent-although-nothing-was-promised",
         rule="What may have arrived is sent again only by contract.",
         file="_core/sending.py",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,63 @@ def test_message_of_a_failed_attempt_is_never_sent(desk: Desk, peer: Peer) -> No
         desk.start()
     desk.deliver()
     assert (desk.rows(), peer.seen) == ([], [])
+
+
+_numbers = itertools.count()
+
+
+def in_sql(run: duly.Run, work: Any) -> None:
+    name = f"part_{next(_numbers)}"
+    run.execute(f"/* a part */ SAVEPOINT {name}")
+    try:
+        work()
+    except ValueError:
+        run.execute(f"ROLLBACK TO {name.upper()}")
+    else:
+        run.execute(f"RELEASE SAVEPOINT {name}")
+
+
+def in_connection(run: duly.Run, work: Any) -> None:
+    with suppress(ValueError), run.connection.begin_nested():
+        work()
+
+
+def in_session(run: duly.Run, work: Any) -> None:
+    with suppress(ValueError), run.session.begin_nested():
+        work()
+
+
+@pytest.mark.parametrize("part", [in_sql, in_connection, in_session])
+def test_message_of_work_that_a_savepoint_took_back_is_never_sent(
+    desk: Desk, peer: Peer, part: Any
+) -> None:
+    """A payment without its change would be one too many; the name is free for another."""
+    desk.receive(Http(peer.url))
+
+    def sends(run: duly.Run) -> None:
+        def one(key: str, *, fails: bool) -> None:
+            run.send(desk.to, f"{key} {fails}", key=key)
+            if fails:
+                raise ValueError(key)
+
+        def both() -> None:
+            part(run, lambda: one("c", fails=False))
+            part(run, lambda: one("d", fails=True))
+
+        def neither() -> None:
+            part(run, lambda: one("e", fails=False))
+            raise ValueError("the outer one")
+
+        part(run, lambda: one("a", fails=True))
+        part(run, lambda: one("b", fails=False))
+        part(run, both)
+        part(run, neither)
+        part(run, lambda: one("a", fails=False))
+
+    desk.sends = sends
+    desk.start()
+    desk.deliver()
+    assert sorted(seen.body for seen in peer.seen) == [b'"a False"', b'"b False"', b'"c False"']
 
 
 def test_message_whose_attempt_cannot_commit_is_not_there(desk: Desk, peer: Peer) -> None:

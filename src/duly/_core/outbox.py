@@ -35,6 +35,13 @@ JSON_TYPE: Final = "application/json"
 BYTES_TYPE: Final = "application/octet-stream"
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_SAVEPOINT: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+    r"(?:(?P<sets>SAVEPOINT)|(?P<releases>RELEASE(?:\s+SAVEPOINT)?)"
+    r"|ROLLBACK(?:\s+(?:WORK|TRANSACTION))?\s+TO(?:\s+SAVEPOINT)?)"
+    r"\s+(?P<name>[^\s;]+)",
+    re.IGNORECASE | re.DOTALL,
+)
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _OF_THE_CHANNEL: Final = frozenset(
     {
@@ -84,10 +91,14 @@ class Draft:
 
 
 class Staged:
-    """The messages of one run, in memory until its work is done."""
+    """The messages of one run, in memory until its work is done.
+
+    What a handler takes back to a savepoint takes its messages with it: they are of the work.
+    """
 
     def __init__(self) -> None:
         self._drafts: dict[UUID, Draft] = {}
+        self._savepoints: list[tuple[str, int]] = []  # and how many messages were staged before
 
     def __len__(self) -> int:
         return len(self._drafts)
@@ -110,6 +121,29 @@ class Staged:
         if before is not None and before.fingerprint != draft.fingerprint:
             raise conflict(draft, before.fingerprint)
         self._drafts[draft.id] = draft
+
+    def follow(self, statement: str) -> None:
+        """Let a statement that was executed set, release or return to a savepoint.
+
+        One that is not known was set before the first message.
+        """
+        if (found := _SAVEPOINT.match(statement)) is None:
+            return
+        name = found["name"].strip('"`').lower()
+        if found["sets"]:
+            self._savepoints.append((name, len(self._drafts)))
+            return
+        place = next(
+            (n for n in reversed(range(len(self._savepoints))) if self._savepoints[n][0] == name),
+            None,
+        )
+        if found["releases"]:
+            del self._savepoints[place if place is not None else 0 :]
+            return
+        kept = 0 if place is None else self._savepoints[place][1]
+        del self._savepoints[0 if place is None else place + 1 :]
+        for each in list(self._drafts)[kept:]:
+            del self._drafts[each]
 
     def in_order(self) -> list[Draft]:
         """All of them, in the one order in which every transaction inserts (PROTOCOL 23).

@@ -105,7 +105,11 @@ def _begin(session: Session, *, nested: bool = False) -> Any:
     """`begin_nested()` comes by here too."""
     if not nested:
         _refuser("begin")(session)
-    return Session.begin(session, nested=True)
+    made = Session.begin(session, nested=True)
+    # The savepoint is set here, not at the first statement in it: messages sent before that
+    # statement are a part of it too.
+    session.connection()
+    return made
 
 
 def _refuser(name: str) -> Any:

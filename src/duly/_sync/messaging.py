@@ -45,8 +45,9 @@ class Sender:
     ) -> str:
         """Send a message to *destination* if, and only if, this attempt commits.
 
-        It is stored with the effect, and a relay (`duly deliver`, `duly worker`) sends it
-        afterwards, under one id however often. Nothing is awaited, in `duly.aio` neither.
+        It is stored with the effect, and taken back with it to a savepoint. A relay (`duly
+        deliver`, `duly worker`) sends it afterwards, under one id however often. Nothing is
+        awaited, in `duly.aio` neither.
 
         Args:
             destination: A registered one.
@@ -88,7 +89,7 @@ class Sender:
             ordering_key=ordering_key,
         )
         if self._staged is None:
-            self._staged = Staged()
+            self._staged = self._lender.staged = Staged()
         self._staged.add(draft)
         return str(draft.id)
 

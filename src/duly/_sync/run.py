@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from duly._core.covers import Covers
     from duly._core.occurrence import Occurrence
+    from duly._core.outbox import Staged
     from duly._core.schedules import Schedule
     from duly._core.timing import Interval
     from duly._db.dialects import Dialect
@@ -197,6 +198,7 @@ class Lender:
         self._connection: Connection | None = None
         self._session: LentSession | None = None
         self._over = False
+        self.staged: Staged | None = None
         self._on_lost, self._keeps_its_place = on_lost, keeps_its_place
         self.key = key
         self.dialect = dialect
@@ -254,6 +256,11 @@ class Lender:
                     f" when the attempt rolls back: ALTER TABLE {tables[0]} ENGINE=InnoDB",
                     table=tables[0],
                 )
+
+    def saw_statement(self, statement: str) -> None:
+        """Let the messages follow a statement that was executed."""
+        if self.staged is not None:
+            self.staged.follow(statement)
 
     def survives(self, error: BaseException) -> bool:
         """Whether the connection is as good as before, although *error* left a statement."""
@@ -332,6 +339,7 @@ def lending_engine(engine: Engine) -> Engine:
     """A view of *engine* on the same pool, whose connections refuse to end a transaction."""
     lending: Any = engine.execution_options()
     event.listen(lending, "before_cursor_execute", _before_statement)
+    event.listen(lending, "after_cursor_execute", _after_statement)
     event.listen(lending, "commit", _refuse("commit"))
     event.listen(lending, "rollback", _refuse("rollback"))
     return lending  # type: ignore[no-any-return]
@@ -345,6 +353,11 @@ def watch_errors(engine: Engine) -> None:
 def _before_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
     if isinstance(connection, LentConnection) and connection.lender is not None:
         connection.lender.refuse_statement(statement)
+
+
+def _after_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
+    if isinstance(connection, LentConnection) and connection.lender is not None:
+        connection.lender.saw_statement(statement)
 
 
 def _on_error(context: ExceptionContext) -> None:

@@ -162,10 +162,12 @@ class DjangoSession(Session):
         """What every statement of a handler passes that goes through Django."""
         self.lender.refuse_statement(str(sql))
         try:
-            return execute(sql, params, many, context)
+            found = execute(sql, params, many, context)
         except Exception as error:
             self.lender.saw_error(error)
             raise
+        self.lender.saw_statement(str(sql))
+        return found
 
     def _pretend_no_more(self) -> None:
         if not self._pretending:
