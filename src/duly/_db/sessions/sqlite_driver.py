@@ -21,7 +21,7 @@ from duly._db.sessions.base import (
     refuse_ends,
 )
 from duly._db.write_queue import Kept, Place
-from duly.errors import NoTransaction
+from duly.errors import InvariantBroken, NoTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,11 +165,11 @@ class SqliteSession(Session):
         return self.raw.asked_by if isinstance(self.raw, SqliteConnection) else None
 
     def disarm(self) -> None:
-        self._is_lent = False
         allow_ends(self.raw, _ENDS)
         self.raw.set_trace_callback(None)
         if self._asked_by() is None:
             self.raw.set_authorizer(None)
+        self._is_lent = False
 
     def _trace(self, _statement: str) -> None:
         # The authorizer is asked when a statement is prepared; one from the driver's cache
@@ -245,7 +245,10 @@ class SqliteSession(Session):
 
     def release(self) -> None:
         self._leave_line()
-        self._is_lent = False
+        if self._is_lent:
+            # A task was cancelled while it was armed, or before it was disarmed: whoever got it
+            # next could do nothing with it.
+            raise InvariantBroken("a connection that is lent cannot go back to its pool")
         if self._was_autocommit:
             self.raw.isolation_level = None
             self._was_autocommit = False
