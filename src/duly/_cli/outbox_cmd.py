@@ -114,10 +114,13 @@ def outbox(
 def _found(
     outbox: Outbox, messages: tuple[str, ...], chosen: dict[str, Any], *, deciding: bool
 ) -> list[MessageView]:
-    if messages:
-        return [outbox.show(each) for each in messages]
     filters = ("destination", "state", "answer", "job", "older_than")
-    if deciding and not any(chosen[name] for name in filters):
+    is_chosen = any(chosen[name] for name in filters)
+    if messages and is_chosen:
+        raise click.UsageError("name messages by their IDs or by options, not by both")
+    if messages:
+        return [outbox.show(each) for each in dict.fromkeys(messages)]
+    if deciding and not is_chosen:
         raise click.UsageError(
             "name the messages: their IDs, or --destination, --state, --answer, --job, --older-than"
         )
