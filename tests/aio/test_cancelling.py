@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import duly
 import duly.aio
+from duly._db.sessions.aiosqlite_driver import AiosqliteSession, _there
+from duly._db.sessions.sqlite_driver import SqliteSession
 from tests.contract.bank import OLD, UNITS, async_url, wait_until
 
 if TYPE_CHECKING:
@@ -231,3 +234,49 @@ def test_app_at_work_in_one_loop_is_refused_in_another(bank: Bank) -> None:
         ):
             second.run(apply(app))
         first.run(app.close())
+
+
+def test_task_that_is_cancelled_while_sqlite_lends_its_connection_breaks_no_later_one(
+    sqlite_bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread still lends the connection, to nobody; so it must not go back to the pool."""
+
+    async def main() -> None:
+        app = duly.aio.App(async_url(sqlite_bank.url))
+        loop, heard = asyncio.get_running_loop(), threading.Event()
+
+        @app.consumer(sqlite_bank.job)
+        async def apply(received: Any) -> None:
+            await received.execute(sqlite_bank.credit())
+            if received.message_id == "bad":
+                raise ValueError("bad")
+
+        async def receive(message: str) -> None:
+            await app.receive(sqlite_bank.job, source="tests", message_id=message, payload=1)
+
+        async def cancel(task: asyncio.Task[None]) -> None:
+            task.cancel()
+            for _ in range(5):
+                await asyncio.sleep(0)  # until the task has heard of it
+            heard.set()
+
+        # It is rolled back, so the driver keeps that statement, and nobody is asked of it again.
+        with pytest.raises(ValueError, match="bad"):
+            await receive("bad")
+        task = asyncio.create_task(receive("second"))
+
+        def armed(session: AiosqliteSession) -> None:
+            monkeypatch.undo()
+            asyncio.run_coroutine_threadsafe(cancel(task), loop)
+            assert heard.wait(10)
+            SqliteSession.arm(session)
+
+        monkeypatch.setattr(AiosqliteSession, "_arm_there", _there(armed))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for message in ("second", "third"):
+            await receive(message)
+        await app.close()
+
+    asyncio.run(main())
+    assert sqlite_bank.units == 2 * UNITS

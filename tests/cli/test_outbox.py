@@ -86,7 +86,7 @@ def test_uncertain_message_is_shown_confirmed_and_redriven(
 
     code, _, err = typed(capsys, "outbox", "confirm", first)
     assert (code, "--reason" in err) == (2, True)
-    code, out, _ = typed(capsys, "outbox", "confirm", first, "--reason", "in their list")
+    code, out, _ = typed(capsys, "outbox", "confirm", first, first, "--reason", "in their list")
     assert (code, out) == (0, f"{first} settled as sent\n")
     code, _, err = typed(capsys, "outbox", "redrive", first, "--reason", "again")
     assert (code, "is sent" in err) == (3, True)
@@ -109,6 +109,7 @@ def test_uncertain_message_is_shown_confirmed_and_redriven(
         (["redrive", "--reason", "all of them"], 2, "name the messages"),
         (["show"], 2, "the ID of one message"),
         (["show", "x"], 2, "no message's id"),
+        (["redrive", "x", "--state", "dead", "--reason", "r"], 2, "not by both"),
         (["list", "--state", "lost"], 2, "uncertain"),
         (["redrive", "--older-than", "2026-01-01T00:00:00Z"], 2, "give an age"),
         (["forget"], 2, "is not one of"),

@@ -13,6 +13,15 @@ HANDLERS = "tests/aio/test_handlers.py::"
 
 AIO_MUTANTS = [
     Mutant(
+        name="lent-connection-goes-back-to-its-pool",
+        rule="A connection that is lent does not go back to the pool.",
+        file="_db/sessions/sqlite_driver.py",
+        old="        if self._is_lent:\n            # A task",
+        new="        self._is_lent = False\n        if self._is_lent:\n            # A task",
+        killer=CANCELLING
+        + "test_task_that_is_cancelled_while_sqlite_lends_its_connection_breaks_no_later_one",
+    ),
+    Mutant(
         name="cancelled-in-the-midst-of-a-commit",
         rule="From the seal on a cancellation waits for the commit's answer.",
         file="_aio/turn.py",
