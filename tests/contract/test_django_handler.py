@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly.channels import Call
 from tests.contract.bank import OLD, UNITS, Bank, execute
 from tests.contract.django_project import app_on, atomic, connection_of
 
@@ -186,6 +187,25 @@ def test_callback_of_an_inner_block_that_failed_does_not_run(bank: Bank) -> None
 
     start(bank, handler)
     assert called == ["outer"]
+
+
+def test_message_of_an_inner_block_that_failed_is_not_kept(bank: Bank) -> None:
+    """It is of the work that the block took back."""
+    from django.db import transaction
+
+    app = app_on(bank)
+    app.destination("there", Call(lambda message: None))
+
+    def handler(run: duly.Run) -> None:
+        for body, error in ((1, ValueError), (2, None)):
+            with suppress(ValueError), transaction.atomic(using=connection_of(bank).alias):
+                run.send("there", body, name=str(body))
+                if error is not None:
+                    raise error
+
+    bank.define(app, handler)
+    app.run(bank.job, OLD)
+    assert bank.run(f"SELECT name FROM duly_outbox WHERE job = '{bank.job}'") == [("2",)]
 
 
 def test_callback_that_fails_is_logged_and_changes_no_outcome(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,31 @@ def test_message_of_an_async_handler_leaves_with_its_attempt(desk: Desk, peer: P
     asyncio.run(main())
     assert desk.deliver().sent == 1
     assert peer.keys == desk.ids
+
+
+@pytest.mark.parametrize("of", ["connection", "session"])
+def test_message_of_awaited_work_that_a_savepoint_took_back_is_not_kept(
+    desk: Desk, of: str
+) -> None:
+    """Also where nothing was executed in it."""
+
+    async def main() -> None:
+        async with duly.aio.App(async_url(desk.database.url)) as app:
+            app.destination(desk.to, Call(lambda message: None))
+
+            @app.job(desk.job)
+            async def bill(run: duly.aio.Run) -> None:
+                for name, fails in (("a", True), ("b", False)):
+                    with suppress(ValueError):
+                        async with getattr(run, of).begin_nested():
+                            run.send(desk.to, 1, name=name)
+                            if fails:
+                                raise ValueError(name)
+
+            await app.run(desk.job, at=desk.at)
+
+    asyncio.run(main())
+    assert desk.rows("name") == ["b"]
 
 
 def test_send_in_a_transaction_of_a_tasks_own_is_awaited(desk: Desk, peer: Peer) -> None:
