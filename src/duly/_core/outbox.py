@@ -7,6 +7,7 @@ into one. Must never let an order of calls, a clock or chance into an id (PROTOC
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,6 @@ from duly._core.wording import shown
 from duly.errors import MessageInvalid, NominalTimeInvalid, PayloadConflict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from duly._core.occurrence import Occurrence
@@ -45,6 +45,8 @@ _SAVEPOINT: Final = re.compile(
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _OF_THE_CHANNEL: Final = frozenset(
     {
+        # The attributes by which a receiver of CloudEvents knows an event again, and their like.
+        *(f"ce-{name}" for name in ("id", "source", "specversion", "time", "type")),
         "content-length",
         "host",
         "idempotency-key",
@@ -271,7 +273,12 @@ def _frozen(body: Any, destination: str) -> tuple[bytes, str]:
 
 def _headers(headers: Mapping[str, str] | None, destination: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    given: Mapping[Any, Any] = headers or {}
+    given: Any = {} if headers is None else headers
+    if not isinstance(given, Mapping):
+        raise MessageInvalid(
+            f"the headers of a message to {destination} are {type(given).__name__}: give a mapping"
+            " of names to values"
+        )
     for name, value in given.items():
         if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
             raise MessageInvalid(
