@@ -33,6 +33,9 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
     "key life 10 min against an outage of 30: no send after the life, then uncertain": (
         FAULTS + "test_m02_key_life_of_ten_minutes_against_an_outage_of_thirty",
     ),
+    "a server killed at every boundary of a request under an idempotency key": (
+        "tests/http/test_killed.py::test_server_killed_at_a_boundary_of_a_request_makes_one_effect",
+    ),
     "COMMIT applied and connection cut": (
         FAULTS + "test_connection_cut_at_an_op_is_settled_by_asking_the_rows",
         RECEIVE + "test_commit_whose_answer_is_lost_is_settled_by_claiming_again",
