@@ -329,6 +329,38 @@ def test_header_of_a_message_that_http_cannot_carry_is_named(peer: Peer) -> None
     assert peer.seen == []
 
 
+def test_header_goes_out_once_and_the_destinations_replaces_the_messages() -> None:
+    """Whatever the case of its name; and the id replaces them all."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        heard: list[bytes] = []
+
+        def hear() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                heard.append(connection.recv(65536))
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=hear)
+        thread.start()
+        channel = Http(
+            f"http://127.0.0.1:{listener.getsockname()[1]}/",
+            headers={"content-TYPE": "application/vnd.api+json", "x-request-id": "mine"},
+        )
+        answer = sent(
+            channel,
+            headers={"X-Request-ID": "theirs", "accept": "text/x"},
+            contract=Contract(key_header="X-REQUEST-id"),
+        )
+        thread.join()
+    assert answer.verdict is Verdict.SENT
+    lines = [line.split(": ") for line in heard[0].decode().split("\r\n\r\n")[0].split("\r\n")[1:]]
+    names = [name.lower() for name, _ in lines]
+    found = {name.lower(): value for name, value in lines}
+    assert len(names) == len(found)
+    assert found["content-type"] == "application/vnd.api+json"
+    assert (found["accept"], found["x-request-id"]) == ("text/x", ID)
+
+
 def test_function_that_cannot_say_the_url_has_sent_nothing(peer: Peer) -> None:
     """Nobody has to decide about a doubt that there is not."""
 
@@ -413,18 +445,115 @@ def test_private_address_is_allowed_by_opting_out(peer: Peer) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Http("ftp://example.org/"),
-        lambda: Http("example.org"),
         lambda: Http("http://example.org/", method="GET"),
         lambda: CloudEvents(source="", type="x"),
         lambda: Call(_awaited),
-        lambda: Http("http://example.org/", headers={"X-A": "a\r\nInjected: 1"}),
-        lambda: Http("http://example.org/", headers={"X-A": "é"}),
+        lambda: Http("http://example.org/", signing="whsec_s3cret"),  # type: ignore[arg-type]
+        lambda: Http(
+            "http://example.org/",
+            headers={"content-type": "text/x"},
+            cloudevents=CloudEvents(source="/x", type="x", mode="structured"),
+        ),
     ],
 )
 def test_channel_that_makes_no_sense_is_refused_when_it_is_made(wrong: Callable[[], Any]) -> None:
-    with pytest.raises(DestinationInvalid):
+    with pytest.raises(DestinationInvalid) as refused:
         wrong()
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-A": "s3cret\r\nInjected: 1"},
+        {"X-A": "é"},
+        {"X-A": " s3cret"},
+        {"X-A": "s3cret\t"},
+        {"X-A": 7},
+        {"X-A": b"s3cret"},
+        {"X-A": "1", "x-a": "2"},
+        {"": "x"},
+        {"X A": "x"},
+        {"X-A:": "x"},
+        {"X-A\n": "x"},
+        {7: "x"},
+        ["X-A"],
+        *({name: "1"} for name in ("Content-Length", "host", "Transfer-encoding", "CONNECTION")),
+        *({name: "1"} for name in ("Keep-Alive", "te", "Trailer", "Upgrade", "Expect")),
+        *({name: "1"} for name in ("Idempotency-Key", "webhook-id", "CE-id")),
+        {"Host": Secret.call("vault", lambda: "x")},
+    ],
+)
+def test_header_that_no_request_can_have_is_refused_when_it_is_made(headers: Any) -> None:
+    """One line, which does not show a value that may be a secret."""
+    with pytest.raises(DestinationInvalid) as refused:
+        Http("http://example.org/", headers=headers)
+    assert "s3cret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.org/",
+        "example.org",
+        "",
+        7,
+        None,
+        "http://",
+        "http:///hook",
+        "http://:80/",
+        "http://?x",
+        "http://example.org/a b",
+        "http://example.org/a\r\nInjected: 1",
+        "http://example.org/\x7f",
+        "http://example.org/\u2028x",
+        " http://example.org/",
+        "http://example.org/\n",
+        "http://example.org\\hook",
+        "http://exam ple.org/",
+        "http://exa%20mple.org/",
+        "http://example..org/",
+        f"http://{'a' * 64}.org/",
+        "http://example.org:x/",
+        "http://example.org:0/",
+        "http://example.org:65536/",
+        "http://example.org:-1/",
+        "http://[::1/",
+        "http://ann:s3cret@example.org/",
+        "http://s3cret@example.org/",
+        "http://ann:s3cret@",
+        "http://ann:s3cret/x@example.org:99999/",
+        "postgresql://ann:s3cret@example.org/",
+        "ann:s3cret@example.org",
+    ],
+)
+def test_url_that_no_request_can_go_to_is_refused_when_it_is_made(url: Any) -> None:
+    """In one line, without what may be a password; and for good where a function says it."""
+    with pytest.raises(DestinationInvalid) as refused:
+        Http(url)
+    told = str(refused.value)
+    assert "s3cret" not in told
+    assert "\n" not in told
+    assert ": " in told
+    answer = sent(Http(lambda found: url, allow_private=True))
+    assert (answer.kind, answer.final, answer.evidence) == ("request_invalid", True, told)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "HTTP://example.org",
+        "https://example.org:8443/a@b?c=d@e#f",
+        "http://[::1]:80/",
+        "http://127.0.0.1:/",
+        "https://bücher.example/süß",
+        "http://my_host-1.",
+        "http://example.org/%20?q=%0A",
+    ],
+)
+def test_url_that_a_request_can_go_to_is_taken(url: str) -> None:
+    Http(url).close()
 
 
 async def _awaited(message: Message) -> None:
@@ -439,12 +568,6 @@ def test_coroutine_that_nobody_awaits_was_surely_not_sent() -> None:
 
     answer = sent(Call(forgets))
     assert (answer.verdict, answer.kind) == (Verdict.NOT_SENT, "not_awaited")
-
-
-@pytest.mark.parametrize("url", ["http://", "ftp://x/"])
-def test_url_that_is_none_is_refused_for_good(url: str) -> None:
-    answer = sent(Http(lambda found: url, allow_private=True))
-    assert (answer.verdict, answer.final) == (Verdict.REFUSED, True)
 
 
 def test_connection_is_used_again_by_one_sender_at_a_time(peer: Peer) -> None:

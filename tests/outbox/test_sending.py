@@ -240,6 +240,7 @@ def test_unknown_destination_is_refused_with_the_nearest(desk: Desk) -> None:
         {"body": 1, "headers": {"ce-source": "mine"}},
         {"body": 1, "headers": [("X-Tenant", "ann")]},
         {"body": 1, "headers": {"Content-Type": ""}},
+        {"body": 1, "headers": {"Connection": "close"}},
         {"body": 1, "headers": {"Content-Type": "x" * 201}},
         {"body": 1, "name": "a", "key": "b"},
         {"body": 1, "name": ""},

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     from duly._core.occurrence import Occurrence
 
-__all__ = ["BODY_MAX", "DESTINATION_NAME", "Draft", "Staged", "conflict", "freeze", "message_id"]
+__all__ = [
+    "BODY_MAX",
+    "DESTINATION_NAME",
+    "HEADER_NAME",
+    "OF_THE_CHANNEL",
+    "Draft",
+    "Staged",
+    "conflict",
+    "freeze",
+    "message_id",
+]
 
 BODY_MAX: Final = 262_144
 """Bytes of a body: 256 KiB. What is larger is stored elsewhere, and its address is sent."""
@@ -34,7 +44,7 @@ DESTINATION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 JSON_TYPE: Final = "application/json"
 BYTES_TYPE: Final = "application/octet-stream"
 
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _SAVEPOINT: Final = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
     r"(?:(?P<sets>SAVEPOINT)|(?P<releases>RELEASE(?:\s+SAVEPOINT)?)"
@@ -43,8 +53,10 @@ _SAVEPOINT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
-_OF_THE_CHANNEL: Final = frozenset(
+OF_THE_CHANNEL: Final = frozenset(
     {
+        # Of one connection, or of how a body is written on it: no message has a say in them.
+        *("connection", "expect", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"),
         # The attributes by which a receiver of CloudEvents knows an event again, and their like.
         *(f"ce-{name}" for name in ("id", "source", "specversion", "time", "type")),
         "content-length",
@@ -280,7 +292,7 @@ def _headers(headers: Mapping[str, str] | None, destination: str) -> dict[str, s
             " of names to values"
         )
     for name, value in given.items():
-        if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
+        if not isinstance(name, str) or HEADER_NAME.fullmatch(name) is None:
             raise MessageInvalid(
                 f"a header of a message to {destination} is called {shown(name)}: use letters,"
                 " digits and '-'"
@@ -290,10 +302,10 @@ def _headers(headers: Mapping[str, str] | None, destination: str) -> dict[str, s
                 f"the header {name} of a message to {destination} is {shown(value)}: give text"
                 " without NUL, line breaks and other control characters"
             )
-        if name.lower() in _OF_THE_CHANNEL:
+        if name.lower() in OF_THE_CHANNEL:
             raise MessageInvalid(
-                f"the header {name} of a message to {destination} is the channel's to set, from"
-                " the message's own id: leave it out"
+                f"the header {name} of a message to {destination} is the channel's to set, for"
+                " each send by itself: leave it out"
             )
         if name.lower() in {each.lower() for each in found}:
             raise MessageInvalid(

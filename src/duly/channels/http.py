@@ -16,11 +16,12 @@ from duly._core.channel import Answer
 from duly._core.redact import redact
 from duly.channels.base import Secret, SecretInvalid, Unsent, ends_s, left_s
 from duly.channels.http_forms import CloudEvents, signature
+from duly.channels.http_request import checked_headers, is_sendable, merged, unfit
 from duly.channels.quotes import kept, quotes
 from duly.errors import DestinationInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from duly._core.channel import Message
     from duly._core.contract import Contract
@@ -67,20 +68,23 @@ class Http:
         allow_private: bool | None = None,
         verify: Any = None,
     ) -> None:
-        if isinstance(url, str) and not url.startswith(("http://", "https://")):
-            raise DestinationInvalid(f"{url[:60]!r} is no URL of http:// or https://: give one")
+        if not callable(url) and (reason := unfit(url)) is not None:
+            raise DestinationInvalid(reason)
         if method not in {"POST", "PUT", "PATCH"}:
             raise DestinationInvalid(f"method={method!r} is not sent: use POST, PUT or PATCH")
         self._url, self._method = url, method
-        self._headers = dict(headers or {})
-        for name, value in self._headers.items():
-            if isinstance(value, str) and not _is_sendable(value):
-                raise DestinationInvalid(
-                    f"the header {name} is {value[:60]!r}: give printable ASCII, without line"
-                    " breaks"
-                )
+        self._headers = checked_headers({} if headers is None else headers)
         self._signing = (signing,) if isinstance(signing, Secret) else tuple(signing)
+        if not all(isinstance(each, Secret) for each in self._signing):
+            raise DestinationInvalid(
+                "signing= is not of Secrets: give Secret.env('NAME'), or several of them"
+            )
         self._cloudevents = cloudevents
+        if cloudevents is not None and cloudevents.mode == "structured" and self._types_content():
+            raise DestinationInvalid(
+                "a structured CloudEvent says its own Content-Type: leave that header out, or use"
+                " mode='binary'"
+            )
         self._allow_private = isinstance(url, str) if allow_private is None else allow_private
         self._verify = verify
         self._idle: list[tuple[Wire, Any]] = []
@@ -171,40 +175,22 @@ class Http:
         import httpcore
         import httpx
 
-        headers, body = {"Content-Type": message.content_type}, message.body
-        if self._cloudevents is not None:
-            headers, body = self._cloudevents.formed(message)
-        headers |= message.headers
         for name, value in message.headers.items():
-            if not _is_sendable(value):
+            if not is_sendable(value):
                 raise ValueError(
-                    f"the header {name} is {value[:60]!r}, and HTTP carries ASCII: encode it, or"
-                    " put it into the body"
+                    f"the header {name} is {value[:60]!r}, and HTTP carries ASCII without blanks"
+                    " around it: encode it, or put it into the body"
                 )
-        for name, given in self._headers.items():
-            if isinstance(given, Secret):
-                secrets.append(given.value())
-                headers[name] = secrets[-1]
-                if not _is_sendable(secrets[-1]):
-                    raise SecretInvalid(
-                        f"the secret {given.name} has a line break, or what is not ASCII, which no"
-                        " header may have: mend it where the relay runs"
-                    )
-            else:
-                headers[name] = given
-        contract = message.contract
-        if contract.key_header is not None:
-            quoted = contract.key_form == "quoted"
-            headers[contract.key_header] = f'"{message.id}"' if quoted else message.id
-        if self._signing:
-            keys = [each.value() for each in self._signing]
-            secrets += keys
-            headers |= signature(message, body, keys)
+        formed, body = {"Content-Type": message.content_type}, message.body
+        if self._cloudevents is not None:
+            formed, body = self._cloudevents.formed(message)
+        own = self._own(message, body, secrets)
         url = self._url if isinstance(self._url, str) else self._url(message)
+        if (reason := unfit(url)) is not None:
+            raise ValueError(reason)
+        headers = merged(formed.items(), message.headers.items(), *own)
         made = httpx.Request(self._method, url, headers=headers, content=body)
         target = made.url
-        if not target.host:
-            raise ValueError(f"the URL {url[:100]!r} names no host")
         return httpcore.Request(
             made.method.encode(),
             httpcore.URL(
@@ -218,9 +204,31 @@ class Http:
             extensions={"timeout": {"connect": CONNECT_S}},
         )
 
+    def _own(
+        self, message: Message, body: bytes, secrets: list[str]
+    ) -> Iterator[Iterable[tuple[str, str]]]:
+        """The destination's headers, which replace a message's; and the id, which replaces all."""
+        for name, given in self._headers.items():
+            value = given.value() if isinstance(given, Secret) else given
+            if isinstance(given, Secret):
+                secrets.append(value)
+                if not is_sendable(value):
+                    raise SecretInvalid(
+                        f"the secret {given.name} has a line break, a blank at an end, or what is"
+                        " not ASCII, which no header may have: mend it where the relay runs"
+                    )
+            yield [(name, value)]
+        contract = message.contract
+        if contract.key_header is not None:
+            quoted = contract.key_form == "quoted"
+            yield [(contract.key_header, f'"{message.id}"' if quoted else message.id)]
+        if self._signing:
+            keys = [each.value() for each in self._signing]
+            secrets += keys
+            yield signature(message, body, keys).items()
 
-def _is_sendable(value: str) -> bool:
-    return value.isascii() and value.replace("\t", " ").isprintable()
+    def _types_content(self) -> bool:
+        return any(name.lower() == "content-type" for name in self._headers)
 
 
 def _answer(contract: Contract, response: Any) -> Answer:
