@@ -20,6 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from duly.channels import Answer, Call, CloudEvents, Contract, Http, Message, Secret, Verdict
+from duly.channels.wire import is_public
 from duly.errors import DestinationInvalid
 from tests.outbox.peer import Does
 
@@ -423,6 +424,7 @@ def test_cloudevents_in_both_modes_have_the_messages_id(peer: Peer) -> None:
         "[::ffff:127.0.0.1]",
         "[64:ff9b::7f00:1]",
         "[2002:7f00:1::]",
+        "[fec0::1]",
     ],
 )
 def test_private_address_is_refused_where_the_url_is_data(peer: Peer, address: str) -> None:
@@ -435,6 +437,60 @@ def test_private_address_is_refused_where_the_url_is_data(peer: Peer, address: s
         True,
     )
     assert peer.seen == []
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True),
+        ("0.1.2.3", False),
+        ("10.1.2.3", False),
+        ("100.100.100.200", False),
+        ("127.0.0.1", False),
+        ("169.254.169.254", False),
+        ("172.31.0.1", False),
+        ("192.0.0.192", False),
+        ("192.88.99.1", False),
+        ("192.168.0.1", False),
+        ("198.18.0.1", False),
+        ("224.0.0.1", False),
+        ("240.0.0.1", False),
+        ("255.255.255.255", False),
+        ("2606:4700::1111", True),
+        ("2a00:1450:4001::1%eth0", True),
+        ("::", False),
+        ("::1", False),
+        ("fc00::1", False),
+        ("fd12::1", False),
+        ("fe80::1%eth0", False),
+        ("fec0::1", False),
+        ("feff::1", False),
+        ("ff02::1", False),
+        ("ff0e::1", False),
+        ("100::1", False),
+        ("2001:db8::1", False),
+        ("3fff::1", False),
+        ("4000::1", False),
+        ("5f00::1", False),
+        # An IPv4 address within: mapped, NAT64, translated, compatible, 6to4.
+        *((f"{before}{within}", public) for before in ("::ffff:", "64:ff9b::", "::ffff:0:", "::")
+          for within, public in (
+              ("8.8.8.8", True), ("10.0.0.1", False), ("127.0.0.1", False),
+              ("169.254.169.254", False), ("224.0.0.1", False),
+          )),
+        ("2002:808:808::1", True),
+        ("2002:a00:1::808:808", False),
+        ("2002:a9fe:a9fe::", False),
+        # Where the address within is, only the network itself knows; and Teredo, dead and buried.
+        ("64:ff9b:1::808:808", False),
+        ("64:ff9b:1:a9fe:a9:fe00::", False),
+        ("2001:0:808:808::f7f7:f7f7", False),
+        ("2001:0:808:808::f5ff:fffe", False),
+    ],
+)  # fmt: skip
+def test_address_is_public_by_what_a_packet_to_it_reaches(address: str, public: bool) -> None:
+    """By the same table on every Python, whatever its `ipaddress` has learned since."""
+    assert is_public(address) is public
 
 
 def test_private_address_is_allowed_by_opting_out(peer: Peer) -> None:

@@ -17,11 +17,28 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
 
-__all__ = ["AddressForbidden", "Wire"]
+__all__ = ["AddressForbidden", "Wire", "is_public"]
 
+_HOLDS_IPV4: Final = (
+    (ipaddress.IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped (RFC 4291)
+    (ipaddress.IPv6Network("64:ff9b::/96"), 0),  # NAT64 (RFC 6052)
+    (ipaddress.IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated (RFC 2765)
+    (ipaddress.IPv6Network("::/96"), 0),  # IPv4-compatible (RFC 4291)
+    (ipaddress.IPv6Network("2002::/16"), 80),  # 6to4 (RFC 3056)
+)
+"""Networks whose packets reach an IPv4 address within, and how many bits stand after it."""
 
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""Of RFC 6052: the last four bytes are an IPv4 address."""
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All that is given out of the public IPv6 internet (RFC 4291). Beside it lie fec0::/10, which was
+site-local, 64:ff9b:1::/48, the NAT64 of one network, and what has no meaning yet."""
+
+# Not public either, and public to the `ipaddress` of some Python or other.
+_ALSO_PRIVATE: Final = (
+    ipaddress.IPv4Network("192.0.0.0/24"),  # of IETF protocols (RFC 6890)
+    ipaddress.IPv4Network("192.88.99.0/24"),  # the nearest 6to4 gateway (RFC 7526)
+    ipaddress.IPv6Network("2001::/23"),  # of IETF protocols, with Teredo (RFC 4380) in it
+    ipaddress.IPv6Network("3fff::/20"),  # of documentation (RFC 9637)
+)
 
 
 class AddressForbidden(Exception):
@@ -98,26 +115,31 @@ class Wire(httpcore.NetworkBackend):
     def _check(self, host: str, address: str) -> None:
         if self._allow_private:
             return
-        found = ipaddress.ip_address(address.partition("%")[0])
-        if any(not each.is_global or each.is_multicast for each in _meant(found)):
+        if not is_public(address):
             raise AddressForbidden(
                 f"{host} means {address}, which is no public address: allow_private=True lets the"
                 " channel send there"
             )
 
 
+def is_public(address: str) -> bool:
+    """Whether *address* is of the public internet, by the IPv4 address within if there is one."""
+    found = _meant(ipaddress.ip_address(address.partition("%")[0]))
+    if isinstance(found, ipaddress.IPv6Address) and found not in _UNICAST:
+        return False
+    if any(found in each for each in _ALSO_PRIVATE):
+        return False
+    return found.is_global and not found.is_multicast
+
+
 def _meant(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
-) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """What a packet to *address* reaches: an IPv4 address within one is where a gateway sends."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return [address]
-    if address.ipv4_mapped is not None:
-        return [address.ipv4_mapped]
-    inner = [address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
-        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
-    return [address, *(each for each in inner if each is not None)]
+    for network, after in _HOLDS_IPV4:
+        if address in network:
+            return ipaddress.IPv4Address((int(address) >> after) & 0xFFFF_FFFF)
+    return address
 
 
 class _Stream(httpcore.NetworkStream):
