@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._core.payload import canonical
 from tests.contract.bank import OLD, UNITS, Bank, execute, recent
 
 if TYPE_CHECKING:
@@ -76,6 +77,26 @@ def test_e01_start_with_another_payload_is_a_conflict_that_names_both_fingerprin
     assert caught.value.details["attempt_id"] == str(first.attempt_id)
     assert door.bank.units == UNITS
     assert len(door.bank.settled) == 1
+
+
+def test_payload_of_null_takes_no_room_in_the_ledger_and_is_compared_as_any_other(
+    door: Door,
+) -> None:
+    """Its row holds no hash, and one that an earlier version wrote in full means the same."""
+    door.start(payload=None)
+
+    in_full = canonical(None).fingerprint.hex()
+    of_the_job = f"WHERE job = '{door.bank.job}'"
+    ((kept,),) = door.bank.run(f"SELECT fingerprint FROM duly_occurrence {of_the_job}")
+    assert not any(bytes(kept))
+    with pytest.raises(duly.PayloadConflict) as caught:
+        door.start(payload={"units": 10})
+    assert caught.value.details["stored_fingerprint"] == in_full
+    assert door.start(payload=None).outcome is duly.Outcome.DUPLICATE
+    written = f"'\\x{in_full}'" if door.bank.name == "postgresql" else f"x'{in_full}'"
+    door.bank.run(f"UPDATE duly_occurrence SET fingerprint = {written} {of_the_job}")
+    assert door.start(payload=None).outcome is duly.Outcome.DUPLICATE
+    assert door.bank.units == UNITS
 
 
 @pytest.mark.parametrize("disposition", ["skipped", "superseded", "waived", "torn"])

@@ -73,6 +73,10 @@ class Machine(Definitions):
             return
         to_come = set(model.dues(self.now + 2 * DAY)) - set(model.dues(self.now))
         to_come -= set(model.settled)  # while the clock was ahead
+        if model.by_day and model.revisions:
+            # One that an edit owes from its own instant on, which a clock that went back has yet
+            # to reach, may be run by name: the schedule that it is run by has started it.
+            to_come -= {day.start for day in model.revisions[-1].days if day.due <= self.now}
         if not to_come:
             del model.revisions[known:]
         else:

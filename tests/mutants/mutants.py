@@ -45,6 +45,15 @@ MUTANTS = [
         killer=KILLERS + "test_nothing_is_committed_while_the_handler_works[postgresql]",
     ),
     Mutant(
+        name="no-payload-is-any-payload",
+        rule="A payload of null is the same however its row holds it.",
+        file="_core/payload.py",
+        old="    return bytes(found) if any(found) else _NULL.fingerprint\n",
+        new="    return bytes(found)\n",
+        killer="tests/contract/test_outcomes.py::test_payload_of_null_takes_no_room_in_the_ledger"
+        "_and_is_compared_as_any_other[sqlite-app-url]",
+    ),
+    Mutant(
         name="claim-in-a-transaction-of-its-own",
         rule="The claim is not committed before the effect.",
         file="_sync/shell.py",

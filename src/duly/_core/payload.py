@@ -145,6 +145,18 @@ def body_json(value: object, *, most: int) -> bytes:
     return _Reader("body", MessageInvalid, most).canonical(value)
 
 
+def stored(fingerprint: bytes) -> bytes:
+    """A fingerprint as its row holds it: empty for JSON null, which most jobs' payload is."""
+    return b"" if fingerprint == _NULL.fingerprint else fingerprint
+
+
+def of_stored(found: bytes | bytearray | memoryview | None) -> bytes | None:
+    """The fingerprint that a row holds; MariaDB fills up an empty one with zeros."""
+    if found is None:
+        return None
+    return bytes(found) if any(found) else _NULL.fingerprint
+
+
 def _payload(text: bytes) -> Payload:
     return Payload(text, hashlib.sha256(text).digest())
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from duly._core.evidence import Attempt, AuditEntry, Refused, Settled
 from duly._core.instants import from_us
 from duly._core.occurrence import Occurrence
+from duly._core.payload import of_stored
 from duly._core.states import Disposition, ErrorOrigin, Outcome
 from duly._db.sessions.base import Row, Session, key_params
 
@@ -52,7 +53,7 @@ def settled(session: Session, row: Row, *, sealed: bool = True) -> Settled:
     return Settled(
         Occurrence.from_us(*row[:4]),
         Disposition(row[4]),
-        None if row[5] is None else bytes(row[5]),
+        of_stored(row[5]),
         session.decode_id(row[6]),
         from_us(row[7]),
         row[8],

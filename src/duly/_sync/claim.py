@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
-from duly._core.payload import canonical
+from duly._core.payload import canonical, stored
 from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
 from duly._db.dialects import ErrorKind
@@ -205,7 +205,7 @@ def seconds(wait: object) -> float:
 def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
     params = {
         **key_params(request.occurrence),
-        "fingerprint": request.fingerprint,
+        "fingerprint": stored(request.fingerprint),
         "attempt_id": session.encode_id(request.attempt_id),
         "started_by": f"python:{user_name()}@{host_name()}"[:200],
         "source": "claim",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from duly._core.covers import Covers
 from duly._core.instants import format_instant, from_us
 from duly._core.ops import Transaction
-from duly._core.payload import canonical
+from duly._core.payload import canonical, stored
 from duly._core.resolve import not_due
 from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import key_params
@@ -113,7 +113,7 @@ def _undone(
     with lease as session:
         claim = {
             **key_params(run.occurrence),
-            "fingerprint": fingerprint,
+            "fingerprint": None if fingerprint is None else stored(fingerprint),
             "attempt_id": session.encode_id(run.attempt),
         }
         session.begin(wait_s)

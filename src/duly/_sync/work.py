@@ -16,6 +16,7 @@ from duly._core import wording
 from duly._core.commands import holder
 from duly._core.instants import NEVER_US, format_instant, from_us
 from duly._core.ops import Hold, Release, Resume
+from duly._core.payload import stored
 from duly._core.redact import redact
 from duly._core.states import ErrorOrigin, Outcome
 from duly._db.sessions.base import Session, host_clock_us, key_params
@@ -93,7 +94,7 @@ class Account:
             request = self._work.request
             self._claim = {
                 **key_params(request.occurrence),
-                "fingerprint": request.fingerprint,
+                "fingerprint": stored(request.fingerprint),
                 "attempt_id": session.encode_id(request.attempt_id),
             }
         return self._claim

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from duly._core.ops import Claimed, Standing, Transaction
+from duly._core.payload import of_stored
 from duly._core.states import Disposition
 from duly._db.dialects import Dialect, ErrorKind
 from duly._db.queries import queries
@@ -154,7 +155,7 @@ class Session(ABC):
         disposition, fingerprint, attempt_id, sealed, recorded_us, result, reason = rows[0]
         return Standing(
             Disposition(disposition),
-            None if fingerprint is None else bytes(fingerprint),
+            of_stored(fingerprint),
             self.decode_id(attempt_id),
             sealed is not None,
             int(recorded_us),
