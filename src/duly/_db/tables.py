@@ -13,7 +13,7 @@ from duly.errors import SchemaMissing, SchemaNewer, SchemaOutdated
 if TYPE_CHECKING:
     from duly._db.sessions.base import Session
 
-HEAD = "0004"
+HEAD = "0005"
 VERSION_TABLE = "duly_schema_version"
 
 

@@ -1,0 +1,1 @@
+-- Tables of version 0005 on SQLite: nothing changes; its pages have no such setting.
