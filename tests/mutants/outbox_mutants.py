@@ -10,6 +10,7 @@ FAULTS = "tests/outbox/test_faults.py::"
 ACCEPTED = (
     FAULTS + "test_m04_peer_accepted_and_the_finish_failed_is_a_doubt_with_its_evidence[sqlite]"
 )
+TELLING = "tests/channels/test_telling.py::"
 HTTP = "tests/outbox/test_http.py::"
 
 OUTBOX_MUTANTS = [
@@ -246,9 +247,33 @@ OUTBOX_MUTANTS = [
         name="secret-that-no-header-may-have-is-tried",
         rule="A secret that a library would quote is never handed to it.",
         file="channels/http.py",
-        old="                if not is_sendable(value):\n",
-        new="                if False:\n",
+        old="            if isinstance(given, Secret) and not is_sendable(value):\n",
+        new="            if False:\n",
         killer=HTTP + "test_secret_that_no_header_may_have_is_not_shown_and_sends_nothing",
+    ),
+    Mutant(
+        name="secret-of-an-earlier-send-is-forgotten",
+        rule="What quotes a secret that an earlier send told is not kept either.",
+        file="_sync/telling.py",
+        old="            return [*mine, *to.told]\n",
+        new="            return mine\n",
+        killer=TELLING + "test_own_channel_that_fails_with_a_secret_in_its_error_is_not_quoted",
+    ),
+    Mutant(
+        name="class-of-an-answer-quotes-a-secret",
+        rule="Nothing that is kept of a send quotes a secret, its class included.",
+        file="_sync/telling.py",
+        old='        kind="not_kept" if quotes(answer.kind, secrets) else answer.kind,\n',
+        new="",
+        killer=TELLING + "test_class_of_an_answer_and_a_receivers_own_id_quote_no_secret_either",
+    ),
+    Mutant(
+        name="password-of-a-url-is-quoted",
+        rule="A password in a broker's URL is a secret.",
+        file="_sync/telling.py",
+        old="        told(unquote(secret))\n",
+        new="        pass\n",
+        killer=TELLING + "test_password_that_a_server_quotes_is_kept_nowhere[redis-url-0]",
     ),
     Mutant(
         name="header-of-another-case-goes-out-beside",

@@ -6,7 +6,8 @@ message unless a person said so in the code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,12 @@ DAY: Final = timedelta(days=1)
 LEASE_MARGIN: Final = timedelta(seconds=30)
 CONCURRENCY_MAX: Final = 256
 PLAIN: Final = Contract()
+TOLD_MAX: Final = 16
+"""More than a channel has, and those of earlier days with them."""
+
+
+def _remembered() -> deque[str]:
+    return deque(maxlen=TOLD_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,7 @@ class Destination:
         break_for: The longest such pause; it begins with a second.
         skip_blocked: A message with an ordering key does not wait for an earlier one of the key
             that is uncertain or dead.
+        told: The last secrets that its channel told, so that nothing that quotes one is kept.
 
     Raises:
         DestinationInvalid: Two of these contradict each other.
@@ -67,6 +75,7 @@ class Destination:
     break_after: int = 5
     break_for: timedelta = timedelta(minutes=1)
     skip_blocked: bool = False
+    told: deque[str] = field(default_factory=_remembered, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check_kinds()

@@ -17,16 +17,19 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from duly._core import delivery, ops
 from duly._core.breaker import Breaker
-from duly._core.channel import Answer, answered
+from duly._core.channel import Answer
+from duly._core.quotes import kept
+from duly._core.redact import redact
 from duly._core.states import MessageState
 from duly._db.waiting import Wake
 from duly._sync.process import host_name
 from duly._sync.relay_shell import RelayShell
+from duly._sync.telling import carried, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,23 +120,18 @@ class _Lane:
         spread = random.random()
         if under.is_lookup:
             assert self.to.lookup is not None
-            try:
-                found = self.to.lookup(message)
-            except Exception as error:
-                log.info("lookup_failed", extra={"message_id": message.id, "error": str(error)})
-                found = None
+            with listening(self.to) as secrets:
+                try:
+                    found = self.to.lookup(message)
+                except Exception as error:
+                    said = kept(redact(str(error)), secrets())
+                    log.info("lookup_failed", extra={"message_id": message.id, "error": said})
+                    found = None
             return replace(under, found=found, spread=spread)
         if message.ends_s is not None and time.monotonic() >= message.ends_s:
             said = "the relay was stopped before the send began; it is sent again"
             return replace(under, answer=Answer.not_sent("too_late", said), spread=spread)
-        try:
-            answer: Any = self.to.channel.send(message)
-            if not isinstance(answer, Answer):
-                answer = Answer.ambiguous(
-                    "no_answer", f"the channel returned {type(answer).__name__}"
-                )
-        except Exception as error:
-            answer = answered(error)
+        answer = carried(self.to, message)
         return replace(under, answer=answer, spread=spread)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, Unsent, ends_s, left_s
+from duly.channels.base import Secret, Unsent, ends_s, left_s, told_in
 from duly.channels.resting import Resting
 from duly.errors import DestinationInvalid, MissingExtra
 
@@ -54,6 +54,7 @@ class Amqp:
         password: Secret | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
+        self._url = url
         self._broker = _broker(url)
         if not exchange and not routing_key:
             raise DestinationInvalid("give routing_key= (a queue's name), or exchange=")
@@ -66,6 +67,7 @@ class Amqp:
     def send(self, message: Message) -> Answer:
         """Publish *message* once and wait for the broker's confirm."""
         ends = ends_s(message)
+        told_in(self._url)
         try:
             line = self._rested() or self._connected(ends)
         except Unsent as unsent:

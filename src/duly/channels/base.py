@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from duly._core.channel import Answer, Channel, Lookup, Message, answered
 from duly._core.contract import Contract
 from duly._core.states import Verdict
+from duly._sync.telling import told, told_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,8 @@ __all__ = [
     "answered",
     "ends_s",
     "left_s",
+    "told",
+    "told_in",
 ]
 
 
@@ -94,6 +97,8 @@ def left_s(ends: float) -> float:
 class Secret:
     """A reference to a secret, read anew for each send; its value is never stored or shown.
 
+    Nor is what a receiver says kept, where it quotes one that was read in the thread of a send.
+
     Attributes:
         name: What people may see of it.
         read: Gives the value.
@@ -144,4 +149,4 @@ class Secret:
             )
         if not found:
             raise SecretMissing(f"the secret {self.name} is empty: set it where the relay runs")
-        return found
+        return told(found)

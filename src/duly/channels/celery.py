@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
-from duly.channels.base import Unsent, ends_s, left_s
+from duly.channels.base import Unsent, ends_s, left_s, told, told_in
 from duly.channels.resting import Resting
 from duly.errors import DestinationInvalid, MissingExtra
 
@@ -90,6 +90,9 @@ class CeleryTask:
         connection = self._app.connection_for_write(
             connect_timeout=left, transport_options={"confirm_publish": True, **bounds}
         )
+        told(connection.password or "")
+        for each in connection.alt:  # where to if this broker does not answer
+            told_in(each)
         try:
             connection.connect()
             return connection, connection.channel()

@@ -7,7 +7,6 @@ nobody knows. It follows no redirect, keeps no cookie, and retries nothing.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,6 @@ from duly._core.redact import redact
 from duly.channels.base import Secret, SecretInvalid, Unsent, ends_s, left_s
 from duly.channels.http_forms import CloudEvents, signature
 from duly.channels.http_request import checked_headers, is_sendable, merged, unfit
-from duly.channels.quotes import kept, quotes
 from duly.errors import DestinationInvalid
 
 if TYPE_CHECKING:
@@ -91,19 +89,11 @@ class Http:
 
     def send(self, message: Message) -> Answer:
         """Post it once."""
-        secrets: list[str] = []
-        answer = self._posted(message, secrets)
-        remote_id = answer.remote_id
-        if remote_id is not None and quotes(remote_id, secrets):
-            remote_id = None
-        return replace(answer, evidence=kept(answer.evidence, secrets), remote_id=remote_id)
-
-    def _posted(self, message: Message, secrets: list[str]) -> Answer:
         import httpx
 
         ends = ends_s(message)
         try:
-            request = self._request(message, secrets)
+            request = self._request(message)
             left_s(ends)
         except Unsent as unsent:
             return unsent.answer
@@ -170,8 +160,8 @@ class Http:
             network_backend=wire,
         )
 
-    def _request(self, message: Message, secrets: list[str]) -> Any:
-        """The request, as httpx encodes it; what is secret of it is added to *secrets*."""
+    def _request(self, message: Message) -> Any:
+        """The request, as httpx encodes it."""
         import httpcore
         import httpx
 
@@ -184,7 +174,7 @@ class Http:
         formed, body = {"Content-Type": message.content_type}, message.body
         if self._cloudevents is not None:
             formed, body = self._cloudevents.formed(message)
-        own = self._own(message, body, secrets)
+        own = self._own(message, body)
         url = self._url if isinstance(self._url, str) else self._url(message)
         if (reason := unfit(url)) is not None:
             raise ValueError(reason)
@@ -204,19 +194,15 @@ class Http:
             extensions={"timeout": {"connect": CONNECT_S}},
         )
 
-    def _own(
-        self, message: Message, body: bytes, secrets: list[str]
-    ) -> Iterator[Iterable[tuple[str, str]]]:
+    def _own(self, message: Message, body: bytes) -> Iterator[Iterable[tuple[str, str]]]:
         """The destination's headers, which replace a message's; and the id, which replaces all."""
         for name, given in self._headers.items():
             value = given.value() if isinstance(given, Secret) else given
-            if isinstance(given, Secret):
-                secrets.append(value)
-                if not is_sendable(value):
-                    raise SecretInvalid(
-                        f"the secret {given.name} has a line break, a blank at an end, or what is"
-                        " not ASCII, which no header may have: mend it where the relay runs"
-                    )
+            if isinstance(given, Secret) and not is_sendable(value):
+                raise SecretInvalid(
+                    f"the secret {given.name} has a line break, a blank at an end, or what is not"
+                    " ASCII, which no header may have: mend it where the relay runs"
+                )
             yield [(name, value)]
         contract = message.contract
         if contract.key_header is not None:
@@ -224,7 +210,6 @@ class Http:
             yield [(contract.key_header, f'"{message.id}"' if quoted else message.id)]
         if self._signing:
             keys = [each.value() for each in self._signing]
-            secrets += keys
             yield signature(message, body, keys).items()
 
     def _types_content(self) -> bool:

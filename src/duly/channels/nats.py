@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, Unsent, ends_s, left_s
+from duly.channels.base import Secret, Unsent, ends_s, left_s, told_in
 from duly.errors import DestinationInvalid, MissingExtra
 
 try:
@@ -80,6 +80,8 @@ class Nats:
     def send(self, message: Message) -> Answer:
         """Publish *message* once and wait for the stream's acknowledgement."""
         ends, loop = ends_s(message), self._here()
+        for each in self._servers:
+            told_in(each, is_token=self._password is None)
         try:
             # Here and not in the loop, where a slow vault would hold up what others have said.
             secrets = None if loop.is_connected else self._secrets()

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from duly._core.channel import Answer
-from duly.channels.base import Secret, Unsent, ends_s, left_s
+from duly.channels.base import Secret, Unsent, ends_s, left_s, told_in
 from duly.errors import DestinationInvalid, MissingExtra
 
 try:
@@ -77,12 +77,14 @@ class RedisStream:
             raise DestinationInvalid(
                 "the URL of Redis is not redis://host:6379/0, rediss://… or unix://…"
             ) from None
+        self._url = url
         self._stream = stream
         self._length = () if length_max is None else ("MAXLEN", "~", length_max)
 
     def send(self, message: Message) -> Answer:
         """Add *message* to the stream once and wait for the entry's id."""
         ends = ends_s(message)
+        told_in(self._url)
         try:
             connection = self._connected(ends)
         except Unsent as unsent:
