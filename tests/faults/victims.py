@@ -94,14 +94,14 @@ def act_and_die(order: dict[str, Any]) -> None:
     app.job(BEAT, schedule=order["schedule"], starts=beats.first, **policies)(credit)
     if order["act"] == "tick":
         app.register()
-    _die_at(order["statement"], order["place"])
+    die_at(order["statement"], order["place"])
     if order["act"] == "tick":
         app.tick(beats.now)
     else:
         app.register()
 
 
-def _die_at(statement: str, place: str) -> None:
+def die_at(statement: str, place: str) -> None:
     """Let this process end at the *place* `before`, `after`, `before commit` or `after commit`."""
     from duly._db.sessions.base import Session
     from duly._db.sessions.psycopg_driver import PsycopgSession
