@@ -11,6 +11,8 @@ from typing import Final
 RECEIVE = "tests/inbox/test_receive.py::"
 CALLER = "tests/inbox/test_caller.py::"
 HTTP = "tests/http/test_middleware.py::"
+KILLED = "tests/inbox/test_killed.py::"
+PRUNED = "tests/inbox/test_prune_against_receive.py::"
 EXAMPLES = "tests/http/test_examples.py::"
 SENDING = "tests/outbox/test_sending.py::"
 FAULTS = "tests/outbox/test_faults.py::"
@@ -28,18 +30,15 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
         FAULTS + "test_relay_killed_at_an_op_makes_no_second_effect_and_loses_nothing",
     ),
     "a consumer killed at every boundary": (
-        "tests/inbox/test_killed.py::test_consumer_killed_at_a_boundary_makes_one_effect",
+        KILLED + "test_consumer_killed_at_a_boundary_makes_one_effect",
     ),
     "a prune of the inbox, and a person's release, killed between any two ops": (
-        "tests/inbox/test_killed.py::"
-        "test_prune_of_the_inbox_killed_between_two_ops_leaves_whole_batches",
-        "tests/inbox/test_killed.py::test_release_killed_at_a_place_is_whole_or_was_never_made",
+        KILLED + "test_prune_of_the_inbox_killed_between_two_ops_leaves_whole_batches",
+        KILLED + "test_release_killed_at_a_place_is_whole_or_was_never_made",
     ),
     "a prune of the inbox against a late delivery, in every order": (
-        "tests/inbox/test_prune_against_receive.py::"
-        "test_delivery_held_between_two_statements_while_a_prune_passes",
-        "tests/inbox/test_prune_against_receive.py::"
-        "test_prune_held_between_two_statements_while_a_delivery_passes",
+        PRUNED + "test_delivery_held_between_two_statements_while_a_prune_passes",
+        PRUNED + "test_prune_held_between_two_statements_while_a_delivery_passes",
     ),
     "key life 10 min against an outage of 30: no send after the life, then uncertain": (
         FAULTS + "test_m02_key_life_of_ten_minutes_against_an_outage_of_thirty",
