@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy.engine import make_url
+
+from tests.contract.bank import autocommit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -414,8 +418,11 @@ def test_what_ends_the_transaction_unseen_is_found_and_held(sql: Sql) -> None:
     hidden = {
         "sqlite": "INSERT OR ROLLBACK INTO balance (id, units) VALUES (1, 0)",
         "postgresql": "DO $$ BEGIN COMMIT; END $$",
-        "mariadb": "EXECUTE IMMEDIATE 'COMMIT'",
+        "mariadb": "CALL commits()",
     }[sql.bank.database.name]
+    if sql.bank.database.name == "mariadb":
+        with closing(autocommit(sql.bank.database)) as connection:
+            connection.cursor().execute("CREATE OR REPLACE PROCEDURE commits() COMMIT")
 
     ended = sql(f"UPDATE balance SET units = 5; {hidden}; SELECT 1", *NIGHTLY, *AT)
 
@@ -425,6 +432,24 @@ def test_what_ends_the_transaction_unseen_is_found_and_held(sql: Sql) -> None:
     on_mariadb = sql.bank.database.name == "mariadb"
     assert [row[0] for row in settled] == (["torn"] if on_mariadb else [])
     assert sql.bank.units() == (5 if on_mariadb else 0)
+
+
+def test_a_script_that_kills_its_own_connection_is_told_of_it_in_one_line(sql: Sql) -> None:
+    """Neither the pool nor a driver adds a warning of its own to what duly says."""
+    if sql.bank.database.name == "sqlite":
+        pytest.skip("SQLite has no server to ask for it")
+    killing = {
+        "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())",
+        "mariadb": "KILL CONNECTION_ID()",
+    }[sql.bank.database.name]
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        ended = sql(f"UPDATE balance SET units = 5; {killing}", *NIGHTLY, *AT)
+
+    assert ended.code == 75, ended.err
+    assert (ended.err.count("\n"), [str(each.message) for each in warned]) == (1, [])
+    assert sql.bank.units() == 0
 
 
 def test_a_dry_run_asks_what_the_commit_would(sql: Sql) -> None:

@@ -71,12 +71,17 @@ def test_handler_that_replaces_the_transaction_and_fails_is_not_found_on_postgre
 
 
 def test_same_handler_is_held_as_torn_on_mariadb(mariadb: MariaDBServer) -> None:
-    """The limit above is PostgreSQL's alone; the statements hide in comments that it obeys."""
+    """The limit above is PostgreSQL's alone; the statements hide in blocks."""
 
     def handler(run: duly.Run) -> None:
         cursor = raw_cursor(run)
-        for statement in ("ROLLBACK", "UPDATE balance SET units = units + 10", "COMMIT", "BEGIN"):
-            cursor.execute(f"/*! {statement} */")
+        for statement in (
+            "ROLLBACK",
+            "UPDATE balance SET units = units + 10",
+            "COMMIT",
+            "START TRANSACTION",
+        ):
+            cursor.execute(f"BEGIN NOT ATOMIC {statement}; END")
         cursor.execute("SELECT nothing FROM nowhere")
 
     url = mariadb.create_database()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutants import Mutant
 
 COMMAND = "tests/cli/test_sql.py::"
+ENDING = "tests/script/test_ending.py::"
 SPLITTING = "tests/script/test_splitting.py::"
 
 SCRIPT_MUTANTS = [
@@ -12,9 +13,25 @@ SCRIPT_MUTANTS = [
         name="script-may-end-the-transaction",
         rule="A script that ends the transaction is refused before anything of it runs.",
         file="_db/script.py",
-        old="    if found := ending(dialect).match(head):\n",
-        new="    if found := None:\n",
+        old="    if ends := ending(dialect, head):\n",
+        new="    if ends := None:\n",
         killer=SPLITTING + "test_what_no_script_may_hold_is_refused_by_its_line",
+    ),
+    Mutant(
+        name="executed-comment-hides",
+        rule="What a comment holds that MariaDB executes is read as its server reads it.",
+        file="_db/ending.py",
+        old=r"        | /\*M?!(?:\d{5,6})? | \*/ ",
+        new=r"        | \*/ ",
+        killer=ENDING + "test_statement_that_ends_a_transaction_of_mariadb_is_known",
+    ),
+    Mutant(
+        name="string-is-words",
+        rule="No statement is refused for what a string holds.",
+        file="_db/ending.py",
+        old="""words.append("''" if data else """,
+        new="""words.append(found[0] if data else """,
+        killer=ENDING + "test_words_of_an_end_that_are_data_are_none",
     ),
     Mutant(
         name="body-is-split",

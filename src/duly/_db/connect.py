@@ -247,7 +247,9 @@ class Lease:
         with suppress(Exception):
             self.session.kill()
         with suppress(Exception):
-            self.fairy.invalidate()
+            # SQLAlchemy's own close may have invalidated it already, and would warn.
+            if self.fairy.is_valid:
+                self.fairy.invalidate()
             self.fairy.close()
 
     def __enter__(self) -> Session:

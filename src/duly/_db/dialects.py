@@ -6,11 +6,11 @@ errno). Nothing elsewhere may ask `if dialect == …`; it reads a field of `Dial
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from duly._db.ending import mariadb_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,10 @@ class Dialect:
         now_us: An expression for the database's clock, integer microseconds.
         kinds: Error code to kind; a code is an int or a SQLSTATE, or its class of two letters.
         code_of: Reads the code off a driver's error.
-        ends_transaction: A regular expression for statements that end a transaction.
+        ends_transaction: A regular expression for statements that end a transaction; its groups
+            are the words to name, `unread` what runs a text that only the server reads.
+        lead: A regular expression for what may stand before such a statement.
+        plainly: The first words of a statement as the server reads them, for `ends_transaction`.
         quote: How the database quotes a name.
         modules: The top-level packages of its drivers.
         text_instants: It has no type for an instant, so one is bound as text, in UTC.
@@ -63,6 +66,8 @@ class Dialect:
     kinds: dict[int | str, ErrorKind]
     code_of: Callable[[BaseException], int | str | None]
     ends_transaction: str
+    lead: str = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|;)*"
+    plainly: Callable[[str], str] = str
     quote: str = '"'
     modules: tuple[str, ...] = ()
     text_instants: bool = True
@@ -167,7 +172,7 @@ SQLITE = Dialect(
         _SQLITE_CLOSED: ErrorKind.OTHER,
     },
     code_of=_sqlite_code,
-    ends_transaction=r"COMMIT|END|ROLLBACK(?!\s+(TRANSACTION\s+)?TO\b)|BEGIN",
+    ends_transaction=r"(COMMIT|END|ROLLBACK(?!\s+(?:TRANSACTION\s+)?TO\b)|BEGIN)",
     modules=("sqlite3", "aiosqlite"),
 )
 
@@ -197,8 +202,8 @@ POSTGRESQL = Dialect(
     },
     code_of=_postgresql_code,
     ends_transaction=(
-        r"COMMIT|END|ABORT|ROLLBACK(?!\s+((WORK|TRANSACTION)\s+)?TO\b)|BEGIN|START\s+TRANSACTION"
-        r"|PREPARE\s+TRANSACTION"
+        r"(COMMIT|END|ABORT|ROLLBACK(?!\s+(?:(?:WORK|TRANSACTION)\s+)?TO\b)|BEGIN"
+        r"|START\s+TRANSACTION|PREPARE\s+TRANSACTION)"
     ),
     modules=("psycopg", "psycopg_pool", "psycopg2"),
     text_instants=False,
@@ -235,12 +240,17 @@ MARIADB = Dialect(
     },
     code_of=_mariadb_code,
     ends_transaction=(
-        r"COMMIT|ROLLBACK(?!\s+(WORK\s+)?TO\b)|BEGIN(?!\s+NOT\s+ATOMIC)|START\s+TRANSACTION|XA\b"
-        r"|SET\s+(SESSION\s+|@@(SESSION\.)?)?AUTOCOMMIT"
-        r"|ALTER|TRUNCATE|RENAME|LOCK\s+TABLES?|UNLOCK\s+TABLES|GRANT|REVOKE|ANALYZE\s+(LOCAL\s+|"
-        r"NO_WRITE_TO_BINLOG\s+)?TABLE|OPTIMIZE|REPAIR|FLUSH|CHECK\s+TABLE|CACHE\s+INDEX"
-        r"|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY|\s+PREPARE)"
+        r"(COMMIT|ROLLBACK(?! (?:WORK )?TO\b)|BEGIN(?! NOT ATOMIC)|START TRANSACTION|XA"
+        r"|ALTER|TRUNCATE|RENAME|LOCK TABLES?|UNLOCK TABLES?|GRANT|REVOKE|OPTIMIZE|REPAIR|FLUSH"
+        r"|ANALYZE (?:LOCAL |NO_WRITE_TO_BINLOG )?TABLES?|CHECK (?:TABLES?|VIEW)|CACHE INDEX|RESET"
+        r"|BACKUP|INSTALL|UNINSTALL"
+        r"|CREATE(?! (?:OR REPLACE )?TEMPORARY TABLE)|DROP(?! TEMPORARY TABLES?| PREPARE))"
+        r"|(?P<unread>PREPARE|EXECUTE)"
+        r"|(SET) (?:.*, )?(?:(?:SESSION|LOCAL) |@ @ (?:(?:SESSION|LOCAL) \. )?)?"
+        r"(AUTOCOMMIT(?= (?:: )?=)|PASSWORD|DEFAULT ROLE)"
     ),
+    lead=r"(?:SET STATEMENT .*? FOR )*",
+    plainly=mariadb_words,
     quote="`",
     modules=("pymysql", "asyncmy"),
 )
@@ -254,12 +264,3 @@ def code_text(dialect: Dialect, error: BaseException) -> Any:
         if type(cause).__module__.split(".")[0] in dialect.modules:
             return dialect.code_of(cause)
     return None
-
-
-@cache
-def ending(dialect: Dialect) -> re.Pattern[str]:
-    """Matches, at its start, a statement that would end a transaction; group 1 is its verb."""
-    return re.compile(
-        r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!!).*?\*/|;)*(" + dialect.ends_transaction + r")\b",
-        re.IGNORECASE | re.DOTALL,
-    )

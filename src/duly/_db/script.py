@@ -15,11 +15,13 @@ from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from duly._db.dialects import Dialect, ending
+from duly._db.ending import ending
 from duly.errors import ScriptInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from duly._db.dialects import Dialect
 
 SCRIPT_BYTES_MAX = 2 << 20
 """A megabyte of statements takes about a hundred of memory to read: data belongs in a table."""
@@ -355,10 +357,10 @@ def _refuse(tokens: Sequence[Any], text: str, dialect: Dialect, place: str) -> N
         rest = text[command.start : tokens[-1].end + 1].split(None, 1)[0][:20]
         raise ScriptInvalid(f"{place}: {rest} {_CLIENT}")
     head = _head(tokens, text)
-    if found := ending(dialect).match(head):
+    if ends := ending(dialect, head):
         implicitly = ", MariaDB commits implicitly" if dialect.name == "mariadb" else ""
         raise ScriptInvalid(
-            f"{place}: {' '.join(found.group(1).upper().split())} would end the one transaction"
+            f"{place}: {ends} the one transaction"
             f" before the completion is recorded{implicitly}: leave it out, duly commits at the end"
         )
     for pattern, reason in _RULES[dialect.name].refused:
@@ -370,7 +372,9 @@ def _refuse(tokens: Sequence[Any], text: str, dialect: Dialect, place: str) -> N
 def _head(tokens: Sequence[Any], text: str) -> str:
     """The first words as they stand, a blank in the place of each comment or gap."""
     said = ""
-    for token, before in zip(tokens[:64], [None, *tokens], strict=False):
+    # An assignment may stand anywhere in a list of them; no other statement is judged by its end.
+    first = tokens if tokens[0].text.upper() == "SET" else tokens[:64]
+    for token, before in zip(first, [None, *tokens], strict=False):
         apart = before is not None and token.start != before.end + 1
         said += (" " if apart else "") + text[token.start : token.end + 1]
     return said

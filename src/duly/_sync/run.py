@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, TextClause, event, text
 
 from duly._core import timing
-from duly._db.dialects import ErrorKind, ending
+from duly._db.dialects import ErrorKind
+from duly._db.ending import ending
 from duly._sync.messaging import Sender
 from duly.errors import UnsafeStorage, UsageError
 
@@ -242,9 +243,9 @@ class Lender:
     def refuse_statement(self, statement: str) -> None:
         """Raise for a statement that would end the transaction, or escape it."""
         self.refuse_late()
-        if found := ending(self.dialect).match(statement):
+        if ends := ending(self.dialect, statement):
             raise UsageError(
-                f"{found.group(1).upper()} would end duly's transaction before its completion is"
+                f"{ends} duly's transaction before its completion is"
                 " recorded: leave it out, duly commits when the handler returns"
                 + (" (here it commits implicitly)" if self.dialect.name == "mariadb" else "")
             )

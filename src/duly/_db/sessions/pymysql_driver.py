@@ -15,7 +15,8 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
-from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text, ending
+from duly._db.dialects import MARIADB, Dialect, ErrorKind, code_text
+from duly._db.ending import ending
 from duly._db.sessions.base import (
     Params,
     Row,
@@ -215,9 +216,9 @@ class PyMysqlSession(Session):
                 " tries the whole attempt again"
             ) from self.contention
         text = sql if isinstance(sql, str) else bytes(sql).decode("utf-8", "replace")
-        if found := ending(self.dialect).match(text):
+        if ends := ending(self.dialect, text):
             raise UsageError(
-                f"{found.group(1).upper()} would end duly's transaction (MariaDB commits"
+                f"{ends} duly's transaction (MariaDB commits"
                 " implicitly) before its completion is recorded: leave it out, duly commits when"
                 " the handler returns"
             )
