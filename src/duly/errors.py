@@ -91,7 +91,7 @@ class NominalTimeInvalid(UsageError):
 
 
 class OffSchedule(NominalTimeInvalid):
-    """An instant that is not one of the job's nominal times."""
+    """An instant that is not one of the job's nominal times, or that nothing expects."""
 
     code = "off_schedule"
 

@@ -191,13 +191,20 @@ class Bank:
         """How the attempts ended, oldest first."""
         return [attempt.outcome for attempt in self.attempts]
 
-    def settle(self, disposition: str, *, at: datetime = OLD, reason: str = "too old") -> None:
+    def settle(
+        self,
+        disposition: str,
+        *,
+        at: datetime = OLD,
+        partition: str = "",
+        reason: str = "too old",
+    ) -> None:
         """Settle the occurrence otherwise than by its effect."""
         us = self.occurrence(at).nominal_us
         self.run(
             "INSERT INTO duly_occurrence (job, nominal_us, partition_key, correction, disposition,"
-            f" recorded_us, reason) VALUES ('{self.job}', {us}, '', 1, '{disposition}', {us},"
-            f" '{reason}')"
+            f" recorded_us, reason) VALUES ('{self.job}', {us}, '{partition}', 1,"
+            f" '{disposition}', {us}, '{reason}')"
         )
 
     # ------------------------------------------------------------------------------- connections

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._core.instants import to_us
 from duly._core.ops import Order
 from duly._sync import waiving
 from tests.contract.bank import OLD, UNITS, recent
@@ -276,7 +277,7 @@ def test_span_that_ends_before_it_begins_is_refused(bank: Bank) -> None:
 
 def test_waiver_of_what_the_schedule_does_not_name_is_refused(bank: Bank) -> None:
     """A slip in the key settles nothing, and the message has the keys next to it."""
-    app = bank.define(bank.app(), schedule="0 * * * *", starts=recent())
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=recent() - HOUR)
     app.register()
     slip = recent() - timedelta(minutes=55)
     near = [bank.occurrence(at).key for at in (recent() - HOUR, recent())]
@@ -300,5 +301,104 @@ def test_occurrence_that_was_started_off_schedule_may_be_waived(bank: Bank) -> N
         app.run(bank.job, at, off_schedule=True)
 
     app.waive(bank.occurrence(at).key, **ORDER)
+
+    assert [s.disposition for s in bank.settled] == ["waived"]
+
+
+@pytest.mark.parametrize("from_ledger", [False, True], ids=["with code", "from the ledger"])
+@pytest.mark.parametrize("slip", ["starts", "ends", "retired"])
+def test_waiver_outside_a_jobs_time_is_refused(bank: Bank, slip: str, from_ledger: bool) -> None:
+    """Nothing was ever to run there, so a waiver there is a slip; what was missing stays so."""
+    starts = recent() - 9 * HOUR
+    ends: dict[str, Any] = {"ends": starts + 3 * HOUR} if slip == "ends" else {}
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=starts, **ends)
+    app.register()
+    at = {"starts": starts - HOUR, "ends": starts + 3 * HOUR, "retired": recent()}[slip]
+    if slip == "retired":
+        app.retire(bank.job, **ORDER)
+        bank.run(
+            f"UPDATE duly_job_revision SET effective_us = {to_us(at)}"
+            f" WHERE job = '{bank.job}' AND revision = 2"
+        )
+    said = "was retired at" if slip == "retired" else f"has {slip}="
+
+    with pytest.raises(duly.OffSchedule, match=rf"nothing expects .* {said}.*duly missing"):
+        (bank.app() if from_ledger else app).waive(bank.occurrence(at).key, **ORDER)
+
+    assert bank.settled == []
+    inside = starts + 2 * HOUR
+    bank.app().waive(bank.occurrence(inside).key, **ORDER)
+    assert [s.disposition for s in bank.settled] == ["waived"]
+
+
+def test_waiver_names_no_time_outside_as_the_nearest(bank: Bank) -> None:
+    """A next step that would be refused is none."""
+    starts = recent() - timedelta(minutes=58)
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=starts)
+    app.register()
+    slip = bank.occurrence(recent() - timedelta(minutes=55)).key
+
+    with pytest.raises(duly.OffSchedule) as caught:
+        app.waive(slip, **ORDER)
+
+    assert str(caught.value).endswith(f"the nearest are {bank.occurrence(recent()).key}")
+
+
+def test_occurrence_outside_a_jobs_time_that_was_started_may_be_waived(bank: Bank) -> None:
+    """A backfill goes back before `starts=`; what failed there may be given up."""
+
+    def fail(run: duly.Run) -> None:
+        raise ValueError("no")
+
+    app = bank.define(bank.app(), fail, schedule="0 * * * *", starts=recent())
+    with pytest.raises(ValueError, match="no"):
+        app.run(bank.job, recent() - HOUR)
+
+    app.waive(bank.occurrence(recent() - HOUR).key, **ORDER)
+
+    assert [s.disposition for s in bank.settled] == ["waived"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "step"),
+    [
+        (["north", "south"], "nroth", "'north', 'south', so name one"),
+        (["north", "south"], "", "the whole occurrence is none of its partitions"),
+        ("SELECT 'north'", "south", "'north', so name one"),
+        ("SELECT 'north' WHERE 1 = 0", "north", "gives none now"),
+        ("SELECT nothing FROM nowhere", "north", "its query for partitions fails"),
+        (None, "north", "declares none, so leave"),
+    ],
+    ids=["slip", "whole", "query", "empty", "broken", "none declared"],
+)
+@pytest.mark.parametrize("fixed", [False, True], ids=["not planned", "planned"])
+def test_waiver_of_a_part_that_a_job_does_not_have_is_refused(
+    bank: Bank, declared: Any, given: str, step: str, fixed: bool
+) -> None:
+    """A slip in the partition settles nothing, and the message has those that there are."""
+    at = recent()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=at, partitions=declared)
+    app.register()
+    if fixed and isinstance(declared, list):
+        app.tick()
+        bank.run(f"DELETE FROM duly_occurrence WHERE job = '{bank.job}'")
+        bank.run(f"DELETE FROM duly_attempt WHERE job = '{bank.job}'")
+        app = bank.app()  # the ledger knows its parts now
+
+    with pytest.raises(duly.PartitionsInvalid, match=step):
+        app.waive(bank.occurrence(at, partition=given).key, **ORDER)
+
+    assert bank.settled == []
+
+
+def test_torn_part_may_be_waived_whatever_its_job_declares_by_now(bank: Bank) -> None:
+    """A query that fails must not keep a key held."""
+    app = bank.define(
+        bank.app(), schedule="0 * * * *", starts=recent(), partitions="SELECT nothing FROM nowhere"
+    )
+    app.register()
+    bank.settle("torn", at=recent(), partition="north")
+
+    app.waive(bank.occurrence(recent(), partition="north").key, **ORDER)
 
     assert [s.disposition for s in bank.settled] == ["waived"]

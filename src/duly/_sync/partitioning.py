@@ -184,7 +184,7 @@ def require_part(
     names: tuple[str, ...] = ()
     if is_recorded:
         with database.session() as session:
-            names = _fixed(session, occurrence)
+            names = fixed(session, occurrence)
     names = names or partitions_of(database, job)
     if occurrence.partition in names:
         return
@@ -204,7 +204,7 @@ def require_part(
     )
 
 
-def _fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
+def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
     """The partitions of one occurrence as they were fixed; () if they were not."""
     job, us = occurrence.job, occurrence.nominal_us
     rows = session.run("fixed_partitions", {"job": job, "nominal_us": us})

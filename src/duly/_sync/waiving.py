@@ -1,7 +1,8 @@
 """Waivers: a person settles what is torn or missing, under the key, with who and why.
 
-Decides what may be waived: nothing that is to come, nothing that is settled otherwise. It never
-settles a key that an attempt holds: it waits for that attempt, as a rival does.
+Decides when something may be waived: nothing that is to come, nothing that is settled otherwise;
+what its job has at all is decided by `waivable`. It never settles a key that an attempt holds: it
+waits for that attempt, as a rival does.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from duly._core.instants import format_instant, from_us, to_us
 from duly._core.occurrence import Occurrence
-from duly._core.timing import due_time
 from duly._db import reading
-from duly._db.sessions.base import key_params
-from duly._sync import outstanding, partitioning, questions, registry
-from duly._sync.deciding import REASON_MAX, WAIT_S, decided
+from duly._sync import outstanding, partitioning, questions, registry, waivable
+from duly._sync.deciding import WAIT_S, decided
 from duly._sync.process import new_attempt_id
-from duly.errors import AlreadySettled, Expired, NotDue, OffSchedule, UnknownJob, UsageError
+from duly.errors import AlreadySettled, Expired, NotDue, UnknownJob, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from duly._core.job import Job
     from duly._core.ops import Order
-    from duly._core.schedules import Schedule
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
     from duly._sync.planning import Missing
@@ -77,22 +75,23 @@ def waive(
     Raises:
         AlreadySettled: It is settled, and not torn.
         NotDue: It is to come.
-        OffSchedule: Nothing was started at it, and its job's schedules do not name it.
+        OffSchedule, PartitionsInvalid: Nothing was started at it, and it is none of its job's.
         Expired: It is at or below the horizon.
         Busy: An attempt at it stayed under way.
     """
     with database.session() as session:
-        due_us = to_us(_due_at(session, job, occurrence))
-        off_schedule = _off_schedule(session, job, occurrence)
+        known = registry.read(session, occurrence.job)
+    due_us = to_us(waivable.due_at(known, job, occurrence.nominal_time))
+    refusal = waivable.refusal(database, known, job, occurrence)
 
     def work(session: Session, left: float) -> None:
         # Before the insert, so that no prune passes between it and the horizon (PROTOCOL 15).
         session.lock_guard(left)
         said = {"actor": order.actor, "reason": order.reason}
         if occurrence.correction == 1 and session.waive_free(occurrence, left, **said):
+            if refusal is not None:
+                raise refusal
             _refuse_untimely(session, occurrence, due_us)
-            if off_schedule is not None:
-                raise off_schedule
         elif not session.waive(occurrence, **said):
             raise _not_waived(session, occurrence)
         session.audit(occurrence, new_attempt_id(), action="waive", **said)
@@ -146,7 +145,7 @@ def note_span(
     database: Database, job: str, action: str, order: Order, since: datetime, until: datetime
 ) -> None:
     """Keep who ordered something for a span, and why; the key is the instant of the order."""
-    what = f"{order.reason} ({format_instant(since)} to {format_instant(until)})"[:REASON_MAX]
+    what = f"{order.reason} ({format_instant(since)} to {format_instant(until)})"
 
     def work(session: Session, _left: float) -> None:
         occurrence = Occurrence.from_us(job, session.clock_us())
@@ -154,39 +153,6 @@ def note_span(
         session.audit(occurrence, new_attempt_id(), **said)
 
     decided(database, work, about=f"job {job}")
-
-
-def _due_at(session: Session, job: Job | None, occurrence: Occurrence) -> datetime:
-    """When an occurrence is due: its nominal time, except with `period=`."""
-    at = occurrence.nominal_time
-    known = registry.read(session, occurrence.job)
-    found = None if known is None else known.expected.due_time(at)
-    if found is None and job is not None and job.schedule is not None:
-        found = due_time(job.schedule, at)
-    return found or at
-
-
-def _off_schedule(session: Session, job: Job | None, occurrence: Occurrence) -> OffSchedule | None:
-    """Why an occurrence that nothing was started at is none of its job's; None if it may be one."""
-    known, at = registry.read(session, occurrence.job), occurrence.nominal_time
-    schedule: Schedule | None = None if job is None else job.schedule
-    if known is not None:
-        schedule = known.expected.revised()
-    if schedule is None or schedule.previous(at) == at:
-        return None
-    if session.run("attempts_on_key", {**key_params(occurrence), "limit": 1}):
-        return None
-    near = [
-        Occurrence(occurrence.job, each, occurrence.partition).key
-        for each in (schedule.previous(at), schedule.next(at))
-        if each is not None
-    ]
-    nearest = f"the nearest are {' and '.join(near)}" if near else "it has none near"
-    return OffSchedule(
-        f"{occurrence.key} is not a nominal time of its job, and nothing was started at it, so"
-        f" there is nothing to waive: {nearest}",
-        key=occurrence.key,
-    )
 
 
 def _refuse_untimely(session: Session, occurrence: Occurrence, due_us: int) -> None:
