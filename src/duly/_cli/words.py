@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duly._core.wording import unsayable
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -22,12 +24,10 @@ _AGE = re.compile(r"([0-9]{1,6})([dw])")
 
 
 def words(value: str) -> str:
-    """Text for people, such as a reason: printable, one line, no blanks around it."""
+    """Text for people, such as a reason: one line without control characters or blanks around."""
     text = value.strip()
-    if not text:
-        raise click.BadParameter("it is empty: say it in a few words")
-    if not text.isprintable():
-        raise click.BadParameter("it has a line break, or characters that cannot be printed")
+    if (why := unsayable(text)) is not None:
+        raise click.BadParameter(f"it {why}")
     return text
 
 

@@ -15,6 +15,7 @@ from duly._core.instants import from_us
 from duly._core.protocol import attempt
 from duly._core.states import Outcome
 from duly._sync.deadline import Calls
+from duly._sync.deciding import ACTOR_MAX, said_of
 from duly._sync.evidence import Evidence
 from duly._sync.manner import SYNCHRONOUS, Manner
 from duly._sync.markers import Markers
@@ -41,7 +42,6 @@ class Attempts:
     """Makes attempts on one database.
 
     Attributes:
-        started_by: Who starts them, for people.
         evidence: Where what is not part of an effect is kept.
         markers: Of the attempts under way.
         calls: The handlers at work.
@@ -57,7 +57,8 @@ class Attempts:
         started_by: str | None,
         manner: Manner = SYNCHRONOUS,
     ) -> None:
-        self.started_by = started_by or f"python:{user_name()}@{host_name()}"
+        default = f"python:{user_name()}@{host_name()}"[:ACTOR_MAX]
+        self.started_by = default if started_by is None else started_by
         self.evidence = Evidence(database)
         self.markers = Markers(self.evidence.store(), evidence_after_s)
         self.calls = Calls()
@@ -68,6 +69,19 @@ class Attempts:
         self._lending = lending_engine(database.engine)
         watch_errors(database.engine)
         atexit.register(_close, weakref.ref(self.markers))
+
+    @property
+    def started_by(self) -> str:
+        """Who starts them, for people.
+
+        Raises:
+            UsageError: Set to what is no line for the record.
+        """
+        return self._started_by
+
+    @started_by.setter
+    def started_by(self, who: str) -> None:
+        self._started_by = said_of("started_by", who, ACTOR_MAX)
 
     def make(
         self,

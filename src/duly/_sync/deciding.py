@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from duly._core import ops
-from duly._core.wording import shown
+from duly._core.wording import shown, unsayable
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
 from duly._db.waiting import pause
@@ -34,9 +34,9 @@ def order(reason: object, actor: object) -> ops.Order:
     """Who decides, and why.
 
     Raises:
-        UsageError: One of them is empty or too long.
+        UsageError: One of them is no line for the record.
     """
-    return ops.Order(_required(actor, "actor", ACTOR_MAX), _required(reason, "reason", REASON_MAX))
+    return ops.Order(said_of("actor", actor, ACTOR_MAX), said_of("reason", reason, REASON_MAX))
 
 
 def decided(
@@ -82,9 +82,19 @@ def decided(
         pause(PAUSE_S)
 
 
-def _required(text: object, name: str, most: int) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"the {name} is {shown(text)}; say it in a few words, for the record")
-    if len(text.strip()) > most:
-        raise UsageError(f"the {name} has {len(text.strip())} characters, and at most {most} fit")
-    return text.strip()
+def said_of(name: str, text: object, most: int) -> str:
+    """A line for the record, without blanks around it; the command line's options have the same.
+
+    Raises:
+        UsageError: It is no text, empty, too long, or what not every database and log can hold.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"the {name} is {shown(text)}: say it in a few words, as text")
+    line = text.strip()
+    if (why := unsayable(line)) is not None:
+        raise UsageError(f"the {name} {shown(line)} {why}" if line else f"the {name} {why}")
+    if len(line) > most:
+        raise UsageError(
+            f"the {name} has {len(line)} characters, and at most {most} fit: say it in fewer"
+        )
+    return line

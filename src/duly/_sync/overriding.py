@@ -34,11 +34,11 @@ class Overriding(Asking):
 
         Args:
             key: Of the occurrence. A missing one is any that was due and is not settled.
-            reason: Why; not empty.
-            actor: Who.
+            reason: Why, in one line of at most 2000 characters.
+            actor: Who, in at most 200.
 
         Raises:
-            UsageError: An empty reason, or an occurrence that is to come.
+            UsageError: The reason or the actor, or an occurrence that is to come.
             AlreadySettled: It is settled, and not torn.
             Expired: It is at or below the horizon.
             Busy: An attempt at it stayed under way for 10 s; nothing was done.
@@ -69,7 +69,7 @@ class Overriding(Asking):
             How many were waived, or would be. One that was settled meanwhile is left as it is.
 
         Raises:
-            UsageError: An empty reason, an unknown job, a span that ends before it begins.
+            UsageError: The reason or the actor, an unknown job, a span that ends before it begins.
             Busy: An attempt at one of them stayed under way; the batches before are done.
         """
         order = deciding.order(reason, actor)
@@ -91,12 +91,12 @@ class Overriding(Asking):
 
         Args:
             key: Of the settled occurrence.
-            reason: Why; not empty.
-            actor: Who.
+            reason: Why, in one line of at most 2000 characters.
+            actor: Who, in at most 200.
             payload: In place of the job's own.
 
         Raises:
-            UsageError: An empty reason, or a key that is not settled: run that one.
+            UsageError: The reason or the actor, or a key that is not settled: run that one.
             Expired: It is at or below the horizon.
             Exception: The handler's own, as from `run`; nothing was changed.
         """
@@ -120,7 +120,7 @@ class Overriding(Asking):
             resumed, is not missing.
 
         Raises:
-            UsageError: An empty reason, an unknown job, or one without a schedule.
+            UsageError: The reason or the actor, an unknown job, or one without a schedule.
             OperatorError: It is paused already, or retired.
         """
         order = deciding.order(reason, actor)
@@ -136,7 +136,7 @@ class Overriding(Asking):
             Since when it was paused.
 
         Raises:
-            UsageError: An empty reason, or an unknown job.
+            UsageError: The reason or the actor, or an unknown job.
             OperatorError: It is not paused.
         """
         order = deciding.order(reason, actor)
@@ -151,7 +151,7 @@ class Overriding(Asking):
             From when on nothing is expected.
 
         Raises:
-            UsageError: An empty reason, an unknown job, or one without a schedule.
+            UsageError: The reason or the actor, an unknown job, or one without a schedule.
             OperatorError: It is retired already.
         """
         order = deciding.order(reason, actor)
@@ -200,7 +200,8 @@ class Overriding(Asking):
 
         if isinstance(workers, bool) or not 1 <= workers <= WORKERS_MAX:
             raise UsageError(f"workers={workers!r} is not from 1 to {WORKERS_MAX}")
-        order = deciding.order(reason, actor or self.started_by) if reason is not None else None
+        who = self.started_by if actor is None else actor
+        order = deciding.order(reason, who) if reason is not None else None
         self._readiness.ensure()
         name, start, end = self._span(job, since, until)
         defined = self._of(name) or find(self.jobs, job)

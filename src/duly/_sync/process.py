@@ -14,6 +14,8 @@ import uuid
 from functools import cache
 from pathlib import Path
 
+from duly._core.wording import UNSAYABLE
+
 
 @cache
 def host_name() -> str:
@@ -23,9 +25,9 @@ def host_name() -> str:
 
 @cache
 def user_name() -> str:
-    """Who runs this process, for people."""
+    """Who runs this process, for people; the environment may say it in what is no text."""
     try:
-        return getpass.getuser()[:80]
+        return UNSAYABLE.sub("?", getpass.getuser())[:80]
     except (OSError, KeyError):
         return f"uid {os.getuid()}"
 
