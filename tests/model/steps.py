@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tests.model.world import Host, World
 
 MINUTE = timedelta(minutes=1)
-A_STEP = timedelta(seconds=5)
+A_STEP = timedelta(seconds=2)
 STEPS_MAX = 50
-"""So that all steps at one place of the clock lie between two due times, five minutes apart."""
+"""Of two ticks at most: all of them lie between two due times, which are five minutes apart."""
 SAID = {"reason": "as the test says", "actor": "model"}
 FAR_AHEAD = LATEST - 5 * DAY
 

@@ -46,6 +46,10 @@ class Clock:
         self.at = datetime(2026, 1, 1, tzinfo=UTC)
         self._looks = 0
 
+    def reset(self) -> None:
+        """Nobody has looked yet: so many may that they would add up to a step."""
+        self._looks = 0
+
     def us(self) -> int:
         """What it shows."""
         self._looks += 1
@@ -184,6 +188,9 @@ class World:
         for table in (*TABLES, "effect"):
             self.run(f"DELETE FROM {table}")
         self.run("UPDATE duly_guard SET pruned_us = NULL")
+        self.clock.reset()
+        if self.database.name == "postgresql":
+            self.run("ALTER SEQUENCE looks RESTART")
         self.broken.clear()
         for host in (*self.hosts, self.watcher):
             host.app.jobs.clear()
