@@ -152,18 +152,39 @@ def test_sql_of_the_command_with_a_parameter_that_nobody_gives_is_told(execute: 
 
 
 @BOTH
-def test_command_that_removes_the_file_for_its_sql_is_told(
-    execute: Exec, bank: Bank, after_crash: str
+@pytest.mark.parametrize(
+    "in_its_place",
+    [
+        "true",
+        'mkfifo "$DULY_SQL_OUT"',
+        'mkdir "$DULY_SQL_OUT"',
+        'ln -s /dev/null "$DULY_SQL_OUT"',
+        """python3 -c 'import socket, os; socket.socket(1).bind(os.environ["DULY_SQL_OUT"])'""",
+        'ln -s "$DULY_SQL_OUT" "$DULY_SQL_OUT"',
+    ],
+    ids=["nothing", "pipe", "directory", "device", "socket", "loop"],
+)
+def test_command_that_leaves_no_file_for_its_sql_is_told(
+    execute: Exec, bank: Bank, after_crash: str, in_its_place: str
 ) -> None:
-    """Or that puts a pipe there, which would be waited for without end: nothing is applied."""
-    removed = execute(after_crash, 'rm "$DULY_SQL_OUT"')
-    replaced = execute("retry", 'rm "$DULY_SQL_OUT"; mkfifo "$DULY_SQL_OUT"')
+    """Its SQL is not taken for none: nothing is applied, in one line that says why."""
+    refused = execute(after_crash, f'{CREDIT}; rm "$DULY_SQL_OUT"; {in_its_place}')
 
-    assert removed.code == (2 if after_crash == "retry" else 3)
-    assert "$DULY_SQL_OUT cannot be read" in removed.err
-    assert removed.err.count("\n") == 1
-    assert replaced.code == (0 if after_crash == "retry" else 3)
-    assert bank.units() == 0
+    assert refused.code == (2 if after_crash == "retry" else 3), refused.err
+    assert "$DULY_SQL_OUT cannot be read (there is no regular file any more)" in refused.err
+    assert (refused.err.count("\n"), bank.units()) == (1, 0)
+
+
+def test_command_that_puts_another_file_in_the_place_of_its_sql_is_heard(
+    execute: Exec, bank: Bank
+) -> None:
+    """As programs do that write a whole file and then rename it, or that link one."""
+    renamed = f'{CREDIT}; cp "$DULY_SQL_OUT" new; mv new "$DULY_SQL_OUT"'
+    linked = f'{CREDIT}; mv "$DULY_SQL_OUT" kept; ln -s "$PWD/kept" "$DULY_SQL_OUT"'
+
+    assert execute("retry", renamed).code == 0
+    assert execute("retry", linked, "--partition", "b").code == 0
+    assert bank.units() == 20
 
 
 def test_command_killed_by_a_signal_without_a_name_is_told_its_number(execute: Exec) -> None:

@@ -42,6 +42,14 @@ SCRIPT_MUTANTS = [
         killer=SPLITTING + "test_a_script_is_split_as_the_databases_own_client_does",
     ),
     Mutant(
+        name="pipe-holds-no-sql",
+        rule="What is no file in the place of a command's SQL is not taken for an empty one.",
+        file="_sync/commanding.py",
+        old="            if not out.is_file():\n",
+        new="            if not out.exists():\n",
+        killer="tests/cli/test_exec.py::test_command_that_leaves_no_file_for_its_sql_is_told",
+    ),
+    Mutant(
         name="percent-is-a-parameter",
         rule="A percent sign of the script is none of the driver's.",
         file="_db/script.py",

@@ -6,6 +6,7 @@ command twice in one start.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -124,9 +125,13 @@ class Commanding:
     def _written(self) -> bytes:
         """The SQL that the command wrote, no more of it than shows that it is too much."""
         assert self._folder is not None
+        out = self._folder / "out.sql"
         try:
-            # A pipe in its place would be waited for without end.
-            descriptor = os.open(self._folder / "out.sql", os.O_RDONLY | os.O_NONBLOCK)
+            # A pipe or a device would read as empty, and its SQL be lost as if there was none.
+            if not out.is_file():
+                raise FileNotFoundError(errno.ENOENT, "there is no regular file any more")
+            # What a child of the command puts there now must not be waited for without end.
+            descriptor = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:
                 return file.read(SCRIPT_BYTES_MAX + 1) or b""
         except OSError as error:
