@@ -351,6 +351,26 @@ def test_an_edit_is_a_revision_and_an_earlier_definition_is_stale_unless_adopted
     assert [row[0] for row in whys] == ["first", "edit", "adopted"]
 
 
+@pytest.mark.parametrize("words", [("sql", "a.sql"), ("exec", "--after-crash=retry")])
+def test_schedule_for_a_later_name_is_refused_and_the_line_to_type_is_told(
+    sql: Sql, duly: Duly, words: tuple[str, str]
+) -> None:
+    """Its night is settled under the first name; nothing here defines a job by `formerly=`."""
+    assert sql("UPDATE balance SET units = units + 1", *NIGHTLY, *AT).code == 0
+    sql.bank.execute("UPDATE duly_job SET shown_name = 'nightly' WHERE name = 'credit'")
+    line = ("--database", sql.bank.url, words[0], "nightly", *words[1:], *AT)
+    work = ("--", "true") if words[0] == "exec" else ()
+
+    refused = duly(*line, *NIGHTLY, *work)
+    given = duly(*line, *work)
+
+    assert refused.code == 2
+    assert "give credit with --schedule, or leave --schedule out" in refused.err
+    assert "formerly=" not in refused.err
+    assert given.out.startswith(f"duplicate {KEY}")
+    assert sql.bank.units() == 1
+
+
 def test_a_period_names_the_day_whatever_time_starts_it(sql: Sql) -> None:
     daily = ("--period", "day", "--timezone", "Europe/Berlin", *AT)
     script = "UPDATE balance SET units = units + 1"

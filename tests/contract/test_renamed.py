@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import duly
-from tests.contract.bank import UNITS
+import duly.aio
+from tests.contract.bank import OLD, UNITS, async_url, execute, recent
+from tests.contract.callers import claim_on
+from tests.contract.doors import executor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.contract.bank import Bank
+    from tests.contract.callers import ClaimDoor
 
 DAY = timedelta(days=1)
 
@@ -122,14 +130,152 @@ def test_former_names_are_taken_by_a_ledger_that_knows_none_of_them(bank: Bank) 
     assert bank.units == 3 * UNITS
 
 
-def test_once_and_claim_take_the_first_name(bank: Bank) -> None:
-    """They take a key as it is; what an App says that a start would mean has the right one."""
-    called(bank, "").tick(now=midnight())
-    app = called(bank, "b", [""])
-    app.register()
+@pytest.fixture
+def renamed(bank: Bank) -> Bank:
+    """Three nights of a job are settled, and it is called `JOB-b` now."""
+    return _renamed(bank)
 
-    occurrence = app.occurrence(f"{bank.job}-b", midnight(1))
+
+def _renamed(bank: Bank) -> Bank:
+    called(bank, "").tick(now=midnight())
+    called(bank, "b", [""]).register()
+    return bank
+
+
+def _later(bank: Bank) -> duly.Occurrence:
+    return duly.Occurrence(f"{bank.job}-b", midnight(1))
+
+
+def rows_of(bank: Bank, occurrence: duly.Occurrence) -> list[tuple[Any, ...]]:
+    """What the ledger holds of a key's job."""
+    tables = ("duly_occurrence", "duly_attempt", "duly_duplicate")
+    where = f"WHERE job = '{occurrence.job}'"
+    return [row for table in tables for row in bank.run(f"SELECT job FROM {table} {where}")]
+
+
+def test_claim_under_a_later_name_is_refused_and_changes_nothing(caller_door: ClaimDoor) -> None:
+    """Both names are named, and the key to give; the caller's transaction goes on."""
+    bank = _renamed(caller_door.bank)
+    first, later = bank.occurrence(midnight(1)), _later(bank)
+    before = bank.units
+
+    with caller_door.transaction() as connection:
+        run = executor(connection)
+        run(bank.credit(1))
+        with pytest.raises(duly.errors.FormerlyInvalid) as raised:
+            claim_on(connection, later)
+        run(bank.credit(2))
+        assert not claim_on(connection, first).is_new
+
+    assert str(raised.value).startswith(f"{later.key}: in this ledger '{later.job}' is the later")
+    assert f"of the job '{bank.job}'" in str(raised.value)
+    assert f"give {first.key}" in str(raised.value)
+    assert bank.units == before + 3
+    assert rows_of(bank, later) == []
+
+
+def test_claim_of_a_night_to_come_under_a_later_name_is_told_of_the_name(
+    caller_door: ClaimDoor,
+) -> None:
+    """Also where it would wait for its time, and where a prune may have passed it."""
+    bank = _renamed(caller_door.bank)
+    for at in (midnight(-1), OLD):
+        with caller_door.transaction() as connection:
+            later = duly.Occurrence(_later(bank).job, at)
+            with pytest.raises(duly.errors.FormerlyInvalid):
+                claim_on(connection, later)
+    assert rows_of(bank, _later(bank)) == []
+
+
+def _in_a_block(bank: Bank, occurrence: duly.Occurrence) -> None:
     with duly.once(bank.url, occurrence) as run:
+        run.execute(bank.credit())
+
+
+def _decorated(bank: Bank, occurrence: duly.Occurrence) -> None:
+    duly.once(bank.url, occurrence)(lambda run: run.execute(bank.credit()))()
+
+
+def _in_an_awaited_block(bank: Bank, occurrence: duly.Occurrence) -> None:
+    async def main() -> None:
+        async with duly.aio.once(async_url(bank.url), occurrence) as run:
+            await run.execute(bank.credit())
+
+    asyncio.run(main())
+
+
+def _decorated_and_awaited(bank: Bank, occurrence: duly.Occurrence) -> None:
+    @duly.aio.once(async_url(bank.url), occurrence)
+    async def credit(run: duly.aio.Run) -> None:
+        await run.execute(bank.credit())
+
+    asyncio.run(credit())
+
+
+@pytest.mark.parametrize(
+    "start", [_in_a_block, _decorated, _in_an_awaited_block, _decorated_and_awaited]
+)
+@pytest.mark.parametrize("at", [midnight(1), OLD], ids=["young", "old"])
+def test_once_under_a_later_name_is_refused_and_changes_nothing(
+    renamed: Bank, start: Callable[[Bank, duly.Occurrence], None], at: datetime
+) -> None:
+    """Neither the block nor the function is entered, and the message says which key to give."""
+    later = duly.Occurrence(f"{renamed.job}-b", at, "north")
+
+    with pytest.raises(duly.errors.FormerlyInvalid) as raised:
+        start(renamed, later)
+
+    assert f"give {renamed.occurrence(at, 'north').key}" in str(raised.value)
+    assert raised.value.details["first"] == renamed.job
+    assert renamed.units == 3 * UNITS
+    assert rows_of(renamed, later) == []
+
+
+def test_once_and_claim_take_the_first_name(renamed: Bank) -> None:
+    """They take a key as it is; what an App says that a start would mean has the right one."""
+    occurrence = called(renamed, "b", [""]).occurrence(f"{renamed.job}-b", midnight(1))
+
+    with duly.once(renamed.url, occurrence) as run:
         assert not run.is_new
-    with duly.once(bank.url, duly.Occurrence(f"{bank.job}-b", midnight(1))) as run:
-        assert run.is_new, "another key, as docs/catch-up.md says"
+    with duly.once(renamed.url, renamed.occurrence(midnight(5))) as run:
+        assert run.is_new
+
+
+def test_key_that_a_later_name_has_already_is_told_as_it_is(renamed: Bank) -> None:
+    """What was done under it, before the rename came to this ledger, is no second effect."""
+    later = _later(renamed)
+    renamed.run(
+        "INSERT INTO duly_occurrence (job, nominal_us, partition_key, correction, disposition,"
+        f" recorded_us, reason) VALUES ('{later.job}', {later.nominal_us}, '', 1, 'waived', 1, '')"
+    )
+
+    with pytest.raises(duly.AlreadySettled, match="waived"):
+        _in_a_block(renamed, later)
+    connection = renamed.connect()
+    with pytest.raises(duly.AlreadySettled, match="waived"):
+        duly.claim(connection, later)
+    connection.rollback()
+    assert renamed.units == 3 * UNITS
+
+
+@pytest.mark.parametrize("way", ["claim", "once"])
+def test_open_claim_holds_up_neither_a_registration_nor_a_tick(server_bank: Bank, way: str) -> None:
+    """It looks at the jobs' names, and locks none of their rows and none beside them."""
+    bank = _renamed(server_bank)
+    claimed = duly.Occurrence(f"{bank.job}-zz", recent())
+    with ExitStack() as open_:
+        if way == "once":
+            open_.enter_context(duly.once(bank.url, claimed)).is_new  # noqa: B018 - to be asked
+        else:
+            connection = bank.connect()
+            open_.callback(connection.rollback)
+            duly.claim(connection, claimed)
+        other = bank.autocommit()
+        bound = "lock_timeout = 200" if bank.name == "postgresql" else "lock_wait_timeout = 1"
+        execute(other, f"SET {bound}" if bank.name == "postgresql" else f"SET innodb_{bound}")
+
+        execute(other, "UPDATE duly_job SET name = name")
+        for name in ("a", "z", "zzz"):
+            execute(other, f"INSERT INTO duly_job (name) VALUES ('{bank.job}-{name}')")
+        execute(other, f"DELETE FROM duly_job WHERE name LIKE '{bank.job}-%z'")
+        assert called(bank, "c", ["", "b"]).register() == ([], {})

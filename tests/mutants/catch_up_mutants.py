@@ -12,10 +12,13 @@ ENDED = "tests/races/test_cover_ended.py::"
 TICKS = "tests/races/test_ticks.py::"
 REGISTERING = "tests/races/test_registering.py::"
 REVISION = "tests/core/test_revision.py::"
+RENAMED = "tests/contract/test_renamed.py::"
 UPGRADE = "tests/migration/test_upgrade.py::"
 
 _CIRCLE = COVER + "test_covering_runs_of_two_ticks_wait_for_each_other_and_never_in_a_circle"
 _LEFT = COVER + "test_covering_run_behind_a_manual_run_covers_what_is_left"
+_CLAIMED_LATER = RENAMED + "test_claim_under_a_later_name_is_refused_and_changes_nothing"
+_ONCE_LATER = RENAMED + "test_once_under_a_later_name_is_refused_and_changes_nothing"
 _PRUNED = COVER + "test_period_that_was_run_and_pruned_after_the_plan_is_left_alone"
 _DECIDED = REGISTERING + "test_revision_decided_before_a_tick_and_written_later_is_not_lost"
 _BESIDE = REGISTERING + "test_revision_made_while_a_tick_runs_leaves_each_occurrence_one_effect"
@@ -63,10 +66,10 @@ CATCH_UP_MUTANTS = [
         name="cover-claimed-before-the-newest",
         rule="The newest is claimed first, by the run that covers the others.",
         file="_core/protocol.py",
-        old="    claimed: Claimed = yield Claim(request.slots)\n",
+        old="    claimed: Claimed = yield Claim(request.slots, by_key=request.by_key)\n",
         new="    if request.cover:\n"
         "        yield Cover(horizon_us)\n"
-        "    claimed: Claimed = yield Claim(request.slots)\n",
+        "    claimed: Claimed = yield Claim(request.slots, by_key=request.by_key)\n",
         killer=_CIRCLE + "[postgresql]",
     ),
     Mutant(
@@ -153,12 +156,38 @@ CATCH_UP_MUTANTS = [
         killer=ENDED
         + "test_covering_run_that_died_after_its_ddl_is_torn_with_what_it_covered[mariadb]",
     ),
+    # ---------------------------------------------------------------------------------- names
+    Mutant(
+        name="later-name-claimed",
+        rule="A key that was free is not claimed under a later name of its job.",
+        file="_core/protocol.py",
+        old="    if claimed.first_name is not None:\n",
+        new="    if False:\n",
+        killer=_CLAIMED_LATER + "[sqlite-claim-driver]",
+    ),
+    Mutant(
+        name="later-name-not-asked-of-once",
+        rule="A block's key is taken as it is, so the database is asked how its job is called.",
+        file="_sync/once.py",
+        old="            by_key=True,\n",
+        new="",
+        killer=_ONCE_LATER + "[postgresql-young-_in_a_block]",
+    ),
+    Mutant(
+        name="names-of-jobs-locked-by-a-claim",
+        rule="A claim locks no row of jobs, whose registrations and ticks would wait for it.",
+        file="_db/sql/status.sql",
+        old="WHERE shown_name = :shown_name\nORDER BY name\nLIMIT 1\n",
+        new="WHERE shown_name = :shown_name\nORDER BY name\nLIMIT 1\nLOCK IN SHARE MODE\n",
+        killer=RENAMED
+        + "test_open_claim_holds_up_neither_a_registration_nor_a_tick[mariadb-claim]",
+    ),
     # ---------------------------------------------------------------------------------- slots
     Mutant(
         name="slot-not-taken",
         rule="Who starts a job by tick holds one of its slots until the end.",
         file="_core/protocol.py",
-        old="    claimed: Claimed = yield Claim(request.slots)\n",
+        old="    claimed: Claimed = yield Claim(request.slots, by_key=request.by_key)\n",
         new="    claimed: Claimed = yield Claim()\n",
         killer=TICKS + "test_as_many_ticks_run_at_once_as_may_and_no_more[postgresql]",
     ),

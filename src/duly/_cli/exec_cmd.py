@@ -15,7 +15,7 @@ from duly._cli.correction import corrected, correction_options, ordered
 from duly._cli.job_options import JobOptions, job_options
 from duly._cli.settings import Settings, options
 from duly._core.states import Disposition
-from duly.errors import DefinitionStale, UsageError
+from duly.errors import DefinitionStale, FormerlyInvalid, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +119,7 @@ def exec_(
             began = starter.put_off(app, job, starter.started(app, job, at), partition)
             name_starter(app, None, by=began.starter or "cli")
             result = app.run(job, began.at, partition=partition, wait=wait)
-    except DefinitionStale as error:
+    except (DefinitionStale, FormerlyInvalid) as error:
         raise worded(error, job_is) from error
     except BaseException as error:
         number = stopping.signal_of(error)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from duly.errors import DefinitionStale, UsageError
+from duly.errors import DefinitionStale, DulyError, FormerlyInvalid, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,11 +139,19 @@ def adopted(app: App, options: JobOptions) -> None:
             raise error
 
 
-def worded(error: DefinitionStale, options: JobOptions) -> DefinitionStale:
-    """What is stale here is no code, but the options; say what helps."""
-    if options.schedule is None or "revision" not in error.details:
-        return error
+def worded(error: DulyError, options: JobOptions) -> DulyError:
+    """What the ledger refuses here is no code, but the options; say what helps."""
     details = error.details
+    if options.schedule is None:
+        return error
+    if isinstance(error, FormerlyInvalid):
+        return FormerlyInvalid(
+            f"{details['job']} is the later name of the job {details['first']!r}, whose keys keep"
+            f" that name: give {details['first']} with --schedule, or leave --schedule out",
+            **details,
+        )
+    if "revision" not in details:
+        return error
     return DefinitionStale(
         f"job {details['job']}: --schedule says what its revision {details['revision']} said, and"
         f" the ledger is at revision {details['latest']}: leave --schedule out to start by that"

@@ -16,7 +16,7 @@ from duly._cli import words
 from duly._cli.correction import corrected, correction_options, ordered
 from duly._cli.job_options import JobOptions, job_options
 from duly._cli.settings import Settings, options
-from duly.errors import DefinitionStale, ScriptInvalid, UsageError
+from duly.errors import DefinitionStale, FormerlyInvalid, ScriptInvalid, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def sql(
             start = partial(app.run, job, began.at, partition=partition, wait=wait, **more)
 
         result = attempted(app, job, start)
-    except DefinitionStale as error:
+    except (DefinitionStale, FormerlyInvalid) as error:
         raise worded(error, job_is) from error
     assert result is not None
     say_applied(settings, result, script)

@@ -52,6 +52,7 @@ class Request:
         slots: How many occurrences of the job may run at once; None where nobody counts.
         cover: Missing nominal times that this run supersedes, newest first.
         repeatable: The handler can be called again after contention; a `with` block cannot.
+        by_key: The key is taken as it was given: no registry said how its job is called.
     """
 
     occurrence: Occurrence
@@ -64,6 +65,7 @@ class Request:
     slots: int | None = None
     cover: Sequence[int] = ()
     repeatable: bool = True
+    by_key: bool = False
 
 
 # Ops
@@ -91,9 +93,11 @@ class Claim:
     Attributes:
         slots: One of the job's slots, of which this many count, is locked first and until the
             transaction ends; None where nobody counts.
+        by_key: Tell also whether the ledger keeps the key's job under another name.
     """
 
     slots: int | None = None
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,29 +218,10 @@ class HoldTorn:
 
 
 Op: TypeAlias = (
-    Begin
-    | LockGuard
-    | ReadHorizon
-    | Claim
-    | Cover
-    | Unclaim
-    | Explain
-    | SettleCorrected
-    | CallHandler
-    | TakeTurn
-    | RunCommand
-    | Hold
-    | Resume
-    | Release
-    | Seal
-    | Commit
-    | Rollback
-    | Reconnect
-    | Backoff
-    | CountDuplicate
-    | Record
-    | HoldTorn
-)
+    Begin | LockGuard | ReadHorizon | Claim | Cover | Unclaim | Explain | SettleCorrected
+    | CallHandler | TakeTurn | RunCommand | Hold | Resume | Release | Seal | Commit | Rollback
+    | Reconnect | Backoff | CountDuplicate | Record | HoldTorn
+)  # fmt: skip
 
 # Replies
 
@@ -249,11 +234,13 @@ class Claimed:
         inserted: The key was free and is now ours, if we commit.
         clock_us: The database's clock, read after the wait for the key.
         no_slot: None of the job's slots was free, so nothing was inserted.
+        first_name: That of the job, if the key was inserted under a later name of it.
     """
 
     inserted: bool
     clock_us: int
     no_slot: bool = False
+    first_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +358,8 @@ class Report:
 
     Attributes:
         outcome: None where no attempt was made: the key is settled, but not as applied
-            (`standing`), or the start is not due (`not_due_us`), or `unknown`.
+            (`standing`), or the start is not due (`not_due_us`), or the key bears a later name
+            of its job (`first_name`), or `unknown`.
         standing: The row that holds the key, where one was read.
         error: What failed, for `failed`, `busy` and `torn`.
         horizon_us: The job's horizon, for `expired`.
@@ -382,6 +370,7 @@ class Report:
         not_due_us: The database's clock, where it says that the nominal time is to come.
         no_slot: As many occurrences of the job as may run at once are running.
         unrepeated: The handler was under way, and cannot be called again.
+        first_name: The one under which the ledger keeps the key's job; nothing was claimed.
     """
 
     outcome: Outcome | None
@@ -395,6 +384,7 @@ class Report:
     not_due_us: int | None = None
     no_slot: bool = False
     unrepeated: bool = False
+    first_name: str | None = None
 
 
 Ops: TypeAlias = Generator[Op, Any, Report]

@@ -97,18 +97,18 @@ def claim(request: Request) -> Ops:
     guarded = request.looks_old
     if guarded and (behind := _behind(request, (yield from _horizon()))):
         return behind
-    claimed: Claimed = yield Claim()
+    claimed: Claimed = yield Claim(by_key=request.by_key)
     if claimed.inserted and not guarded and _is_old(request, claimed):
         # The caller's clock was behind by more than half of FLOOR.
         yield Unclaim()
         if behind := _behind(request, (yield from _horizon())):
             return behind
-        claimed = yield Claim()
+        claimed = yield Claim(by_key=request.by_key)
     if not claimed.inserted:
         return verdict(request, (yield Explain()))
-    if _is_early(request, claimed):
+    if unwanted := _unwanted(request, claimed):
         yield Unclaim()
-        return Report(None, not_due_us=claimed.clock_us)
+        return unwanted
     return Report(Outcome.APPLIED)
 
 
@@ -123,7 +123,7 @@ def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Op
         yield Rollback()
         yield from evidence(Record(Outcome.EXPIRED))
         return behind
-    claimed: Claimed = yield Claim(request.slots)
+    claimed: Claimed = yield Claim(request.slots, by_key=request.by_key)
     if claimed.no_slot:
         yield Rollback()
         return Report(None, no_slot=True)
@@ -131,9 +131,9 @@ def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Op
         return (yield from _refused(request))
     if not guarded and _is_old(request, claimed):
         raise _GuardNeeded
-    if _is_early(request, claimed):
+    if unwanted := _unwanted(request, claimed):
         yield Rollback()
-        return Report(None, not_due_us=claimed.clock_us)
+        return unwanted
     if request.order is not None and not (yield SettleCorrected()):
         yield Rollback()
         return Report(None)
@@ -249,9 +249,15 @@ def _is_old(request: Request, claimed: Claimed) -> bool:
     return oldest_us <= claimed.clock_us - FLOOR_US
 
 
-def _is_early(request: Request, claimed: Claimed) -> bool:
-    """Whether it would use up tomorrow's key, by the clock that the claim brought along."""
-    return request.due_us is not None and claimed.clock_us < request.due_us - request.tolerance_us
+def _unwanted(request: Request, claimed: Claimed) -> Report | None:
+    """Why a key that was free may not be ours, by what the claim brought along; None if it may."""
+    if claimed.first_name is not None:
+        # Whatever is settled of this job is so under its first name.
+        return Report(None, first_name=claimed.first_name)
+    if request.due_us is not None and claimed.clock_us < request.due_us - request.tolerance_us:
+        # It would use up tomorrow's key.
+        return Report(None, not_due_us=claimed.clock_us)
+    return None
 
 
 def _refused(request: Request) -> Ops:

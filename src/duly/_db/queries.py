@@ -6,7 +6,7 @@ Decides nothing at run time: a query's text is made once per (database, schema) 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _TABLE = re.compile(r"(?<!')\bduly_[a-z]\w*")
 _BIND = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_INCLUDED = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -35,7 +36,10 @@ def queries(dialect: Dialect, schema: str | None) -> Mapping[str, str]:
             continue
         parts = _NAME.split(file.read_text("utf-8"))
         named.update(zip(parts[1::2], parts[2::2], strict=True))
-    return {name: _render(body, dialect, schema) for name, body in named.items()}
+    return {
+        name: _render(_INCLUDED.sub(partial(_included, named), body), dialect, schema)
+        for name, body in named.items()
+    }
 
 
 def qualify(text: str, dialect: Dialect, schema: str | None) -> str:
@@ -45,6 +49,11 @@ def qualify(text: str, dialect: Dialect, schema: str | None) -> str:
     mark = dialect.quote
     prefix = mark + schema.replace(mark, mark * 2) + mark + "."
     return _TABLE.sub(lambda found: prefix + found.group(), text)
+
+
+def _included(named: Mapping[str, str], found: re.Match[str]) -> str:
+    name = found.group(1)
+    return found.group() if name == "now" else named[name].strip()
 
 
 def _render(body: str, dialect: Dialect, schema: str | None) -> str:

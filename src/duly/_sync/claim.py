@@ -147,6 +147,7 @@ def claim(
         new_attempt_id(),
         looks_old=looks_old(occurrence),
         due_us=None if early else occurrence.nominal_us,
+        by_key=True,
     )
     report = _drive(session, request, seconds(wait))
     standing = report.standing

@@ -208,6 +208,7 @@ class OnceBase:
             looks_old=looks_old(occurrence),
             due_us=None if self._early else occurrence.nominal_us,
             repeatable=not issubclass(run_class, Asking),
+            by_key=True,
         )
         attempts = place.attempts
         work = Work(

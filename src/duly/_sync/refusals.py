@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duly._core.instants import format_instant, from_us
+from duly._core.occurrence import Occurrence
 from duly._core.states import Disposition, Outcome
 from duly._db.translate import first_line
 from duly.errors import (
@@ -19,6 +20,7 @@ from duly.errors import (
     ConnectionLost,
     DulyError,
     Expired,
+    FormerlyInvalid,
     InvariantBroken,
     NotDue,
     OperatorError,
@@ -102,6 +104,8 @@ def refusal(request: ops.Request, report: ops.Report, holders: Sequence[Marker] 
                 key=key,
                 due_at=due,
             )
+        case None if report.first_name is not None:
+            return _later_name(request.occurrence, report.first_name)
         case None if report.unknown:
             return ConnectionLost(
                 f"{key}: the connection was lost while the commit was under way, and whether it"
@@ -138,6 +142,18 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
         key=key,
         disposition=standing.disposition.value,
         attempt_id=str(standing.attempt_id) if standing.attempt_id else None,
+    )
+
+
+def _later_name(named: Occurrence, first_name: str) -> DulyError:
+    key = Occurrence(first_name, named.nominal_time, named.partition).key
+    return FormerlyInvalid(
+        f"{named.key}: in this ledger {named.job!r} is the later name of the job {first_name!r},"
+        f" whose keys keep that name, so this key would do its work again: give {key}, as"
+        " app.occurrence(…) of its App does",
+        job=named.job,
+        first=first_name,
+        key=key,
     )
 
 

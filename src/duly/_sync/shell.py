@@ -253,7 +253,9 @@ class Shell:
 
     def _claim(self, op: ops.Claim) -> ops.Claimed:
         session = self.session
-        claimed = session.claim(self._account.claim(session), self._budget.wait_s, op.slots)
+        claimed = session.claim(
+            self._account.claim(session), self._budget.wait_s, op.slots, by_key=op.by_key
+        )
         if claimed.clock_us:
             self._account.learn_clock(claimed.clock_us)
         return claimed

@@ -62,6 +62,7 @@ class AiosqliteSession(SqliteSession):
     change = _there(SqliteSession.change)
     files = _there(SqliteSession.files)
     begin = _there(SqliteSession.begin)
+    claim = _there(SqliteSession.claim)
     lock_guard = _there(SqliteSession.lock_guard)
     after_handler = _there(SqliteSession.after_handler)
     commit = _there(SqliteSession.commit)

@@ -124,10 +124,13 @@ class Session(ABC):
         self.begin(wait)
 
     @abstractmethod
-    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+    def claim(
+        self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False
+    ) -> Claimed:
         """Insert the occurrence's row, waiting at most about *wait* seconds for a rival.
 
-        One of *slots* slots of the job is locked first; None where nobody counts.
+        One of *slots* slots of the job is locked first; None where nobody counts. *by_key*: the
+        job's first name is asked for too, after the wait, by a read that locks nothing.
         """
 
     @abstractmethod
@@ -235,14 +238,9 @@ class Session(ABC):
         self, occurrence: Occurrence, audit_id: UUID, *, action: str, actor: str, reason: str
     ) -> None:
         """Record what a person did, in the same transaction."""
-        params = {
-            **key_params(occurrence),
-            "id": self.encode_id(audit_id),
-            "action": action,
-            "actor": actor,
-            "reason": reason,
-        }
-        self.change("audit", params)
+        said = {"action": action, "actor": actor, "reason": reason}
+        row = {**key_params(occurrence), "id": self.encode_id(audit_id), **said}
+        self.change("audit", row)
 
     @abstractmethod
     def arm(self) -> None:
@@ -321,7 +319,7 @@ class Session(ABC):
 
     @abstractmethod
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
-        """Insert occurrence and attempt in the caller's transaction."""
+        """Insert occurrence and attempt in the caller's transaction; asks as *by_key* does."""
 
     def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         """As `claim_row`, in the caller's transaction."""

@@ -127,11 +127,14 @@ class PsycopgSession(Session):
         begin = self._wire.begin(psycopg.IsolationLevel.READ_COMMITTED)
         self._wire.checked(self._waited(self._wire.sent(begin)))
 
-    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+    def claim(
+        self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False
+    ) -> Claimed:
         asked: list[tuple[str, Params]] = []
         if slots is not None:
             asked.append(("take_slot", {"job": params["job"], "slots": slots}))
-        asked.append(("claim", {**params, **self.bounds(wait), **_HANDLER_WAIT}))
+        name = "claim_by_key" if by_key else "claim"
+        asked.append((name, {**params, **self.bounds(wait), **_HANDLER_WAIT}))
         try:
             claimed = self._sent(*asked)[-1]
         except psycopg.errors.InvalidTextRepresentation:
@@ -140,7 +143,7 @@ class PsycopgSession(Session):
             self.raw.rollback()
             return self._no_slot(params["job"])
         self._claimed = ("confirm", params)
-        return Claimed(claimed.ntuples == 1, int(value_of(claimed) or 0))
+        return _claimed(claimed)
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         asked = {**params, **self.bounds(wait), **_HANDLER_WAIT}
@@ -263,8 +266,7 @@ class PsycopgSession(Session):
         restore = self._wait_before
         (claimed,) = self._sent((query, {**params, **self.bounds(wait), "restore": restore}))
         self._wait_before = None
-        clock_us = value_of(claimed)
-        return Claimed(clock_us is not None, int(clock_us or 0))
+        return _claimed(claimed)
 
     def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
         asked: list[tuple[str, Params]] = [("lock_guard", self.bounds(wait))]
@@ -293,3 +295,10 @@ class PsycopgSession(Session):
         if self._wait_before is not None and self.raw.info.transaction_status is _OPEN:
             self.run("restore_wait", {"restore": self._wait_before})
         self._wait_before = None
+
+
+def _claimed(answer: PGresult) -> Claimed:
+    """What a claim's statement was answered: the clock, if it inserted, and the first name."""
+    clock_us = value_of(answer)
+    first_name = value_of(answer, 2) if answer.nfields > 2 else None
+    return Claimed(clock_us is not None, int(clock_us or 0), first_name=first_name)

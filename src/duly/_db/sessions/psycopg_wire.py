@@ -63,9 +63,9 @@ def wire_of(connection: Any) -> Wire:
     return found
 
 
-def value_of(answer: PGresult) -> str | None:
-    """The first column of the first row, as text."""
-    found = answer.get_value(0, 0) if answer.ntuples else None
+def value_of(answer: PGresult, column: int = 0) -> str | None:
+    """A column of the first row, as text."""
+    found = answer.get_value(0, column) if answer.ntuples else None
     return None if found is None else bytes(found).decode()
 
 

@@ -97,8 +97,12 @@ class PyMysqlSession(Session):
         self._plain("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         self.begin(wait)
 
-    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+    def claim(
+        self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False
+    ) -> Claimed:
         statements = [self.queries["claim"], SET_SENTINEL]
+        if by_key:
+            statements.append(self.queries["job_shown_as"])
         if slots is not None:
             statements.insert(0, self.queries["take_slot"])
         try:
@@ -111,15 +115,18 @@ class PyMysqlSession(Session):
         return claimed
 
     def _claimed(self, statements: Sequence[str], params: Params) -> Claimed:
-        """Send *statements*, of which the claim returns a row."""
+        """Send *statements*, of which the claim returns a row, and the first name perhaps one."""
         try:
-            (((clock_us, sql_mode),),) = self._sent(statements, params)
+            ((clock_us, sql_mode),), *named = self._sent(
+                statements, {**params, "shown_name": params["job"]}
+            )
         except Exception as error:
             if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
                 raise
             return Claimed(inserted=False, clock_us=0)
         self._require_strict(str(sql_mode))
-        return Claimed(inserted=True, clock_us=int(clock_us))
+        first_name = named[0][0][0] if named and named[0] else None
+        return Claimed(inserted=True, clock_us=int(clock_us), first_name=first_name)
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         cursor = self._execute(self.queries[names["claim"]], {**params, **self.bounds(wait)})
@@ -331,9 +338,10 @@ class PyMysqlSession(Session):
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
         # The attempt first: an interruption between the two then leaves evidence of
         # nothing, not a key without its attempt (PROTOCOL 10).
-        self.change("claim_attempt", params)
+        named = ("claim_attempt", "claim", "job_shown_as")
+        statements = [self.queries[name] for name in named]
         try:
-            claimed = self._claimed([self.queries["claim"]], {**params, **self.bounds(wait)})
+            claimed = self._claimed(statements, {**params, **self.bounds(wait)})
         except UnsafeStorage:
             self.unclaim(params)
             raise

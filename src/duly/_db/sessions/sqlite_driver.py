@@ -130,10 +130,17 @@ class SqliteSession(Session):
                 if self.classify(error) is not ErrorKind.CONTENTION or is_over:
                     raise
 
-    def claim(self, params: Params, wait: float, slots: int | None = None) -> Claimed:
+    def claim(
+        self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False
+    ) -> Claimed:
         # No slot is locked: there is one writer at most, and that is us.
         inserted = self.change("claim", params) == 1
-        return Claimed(inserted, host_clock_us())
+        first_name = self._first_name(params) if by_key and inserted else None
+        return Claimed(inserted, host_clock_us(), first_name=first_name)
+
+    def _first_name(self, claim: Params) -> str | None:
+        rows = self.run("job_shown_as", {"shown_name": claim["job"]})
+        return rows[0][0] if rows else None
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         rows = self.run(names["claim"], params)
@@ -304,7 +311,9 @@ class SqliteSession(Session):
         # between, and a refused claim leaves no page to write and to sync.
         self._bound_caller(wait)
         inserted = self.change("claim_attempt", params) == 1 and self.change("claim", params) == 1
-        return Claimed(inserted, host_clock_us())
+        # After them: read first, it would be of a snapshot that the write lock cannot be had from.
+        first_name = self._first_name(params) if inserted else None
+        return Claimed(inserted, host_clock_us(), first_name=first_name)
 
     def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         self._bound_caller(wait)

@@ -1,6 +1,7 @@
 -- Named queries, the same on every database. `:name` binds. A table's name is qualified
 -- with the ledger's schema when the file is loaded; {now} is the database's clock in
--- microseconds (`dialects.py`). A dialect's own file overrides a query and says why.
+-- microseconds (`dialects.py`), and {a_name} the query of that name. A dialect's own file overrides
+-- a query and says why.
 
 -- name: claim
 INSERT INTO duly_occurrence
