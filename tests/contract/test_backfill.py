@@ -239,7 +239,8 @@ def test_torn_occurrence_stops_a_backfill(bank: Bank) -> None:
 
     def handler(run: duly.Run) -> None:
         raw: Any = run.connection.connection.driver_connection
-        raw.cursor().execute("EXECUTE IMMEDIATE 'COMMIT'" if bank.name == "mariadb" else "ROLLBACK")
+        mariadb = bank.name == "mariadb"
+        raw.cursor().execute("BEGIN NOT ATOMIC COMMIT; END" if mariadb else "ROLLBACK")
 
     app = bank.define(bank.app(), handler, schedule="0 * * * *")
     with pytest.raises(duly.TransactionEnded):
@@ -328,3 +329,36 @@ def test_span_at_or_below_the_horizon_is_refused(bank: Bank) -> None:
         app.backfill(bank.job, since=days_ago(10), until=days_ago(8))
 
     assert app.backfill(bank.job, since=days_ago(9), until=days_ago(7)).counts == {"applied": 2}
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "run"])
+def test_span_without_an_end_is_refused_before_the_ledger_is_asked_about_it(
+    bank: Bank, dry_run: bool
+) -> None:
+    """A slip in the year says where the first part ends; taken so, that part is not too long."""
+    app = bank.define(bank.app(), schedule="* * * * *")
+    with pytest.raises(duly.NominalTimeInvalid, match="more than 1000000 nominal times") as caught:
+        app.backfill(bank.job, since="0001-01-01", until="9999-01-01", dry_run=dry_run)
+
+    assert "until 0002-11-26T10:40:00Z first" in str(caught.value)
+    assert bank.attempts == []
+
+
+@pytest.mark.parametrize("partitions", [None, ["a", "b"]], ids=["times", "partitions"])
+def test_part_that_a_refusal_names_is_the_longest_that_is_taken(
+    bank: Bank, partitions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more is refused, of nominal times and of occurrences; what is not due does not count."""
+    monkeypatch.setattr(backfill_module, "SPAN_MAX", 6)
+    app = bank.define(bank.app(), schedule="0 * * * *", partitions=partitions)
+    hours = 6 if partitions is None else 3
+
+    assert fill(bank, app, hours, dry_run=True).total == 6
+    with pytest.raises(duly.NominalTimeInvalid) as caught:
+        fill(bank, app, hours + 1, dry_run=True)
+
+    at = (day() + hours * HOUR).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert f"until {at} first" in str(caught.value)
+    future = datetime.now(UTC) + 10 * DAY
+    recent = datetime.now(UTC) - 2 * HOUR
+    assert app.backfill(bank.job, since=recent, until=future, dry_run=True).total <= 6

@@ -1,7 +1,7 @@
 """Backfills: every nominal time of a span that is not settled is run, oldest first.
 
-Decides which those are, and when to stop; the key decides about each. It never holds more of the
-span in memory than a page, and never runs what is settled or not due.
+Decides which those are, how many are too many, and when to stop; the key decides about each. It
+never holds more of the span in memory than a page, and never runs what is settled or not due.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from duly._core import ops
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 """Nominal times that are held against the ledger at once."""
+SPAN_MAX = 1_000_000
+"""Nominal times of one backfill, and occurrences: they are counted before the first is run, which
+takes about ten seconds for as many."""
 WAIT_S = 10.0
 PAUSE_S = 0.05
 WORKERS_MAX = 12
@@ -123,7 +127,7 @@ class Backfill:
             now: The database's clock: what is due later is left out.
 
         Raises:
-            UsageError: The job has no schedule, or nothing in the span can be due.
+            UsageError: The job has no schedule, nothing in the span can be due, or too much.
             Expired: The span begins at or below the horizon.
         """
         schedule = named(job, known)
@@ -145,11 +149,18 @@ class Backfill:
         self._since, self._until, self._now = since, until, now
         self._job = job
         self._refuse_pruned()
+        self._refuse_endless()
 
     def count(self) -> BackfillReport:
-        """How many are to be run, and the first and last of them; runs nothing."""
+        """How many are to be run, and the first and last of them; runs nothing.
+
+        Raises:
+            NominalTimeInvalid: They are too many, by their partitions.
+        """
         report = BackfillReport(self._job.name)
         for occurrence in self._todo():
+            if report.total == SPAN_MAX:
+                raise self._too_many("occurrences", occurrence.nominal_time)
             report.total += 1
             report.oldest = report.oldest or occurrence.key
             report.newest = occurrence.key
@@ -199,6 +210,21 @@ class Backfill:
             " what was pruned is never run again; give a later since",
             job=self._job.name,
             horizon=horizon,
+        )
+
+    def _refuse_endless(self) -> None:
+        """Before the ledger is asked about any: a slip in the year is told at once."""
+        times = self._schedule.between(self._since, max(self._since, min(self._until, self._now)))
+        over = next(islice(times, SPAN_MAX, None), None)
+        if over is not None:
+            raise self._too_many("nominal times", over)
+
+    def _too_many(self, what: str, over: datetime) -> NominalTimeInvalid:
+        return NominalTimeInvalid(
+            f"job {self._job.name}: the span has more than {SPAN_MAX} {what}, and one backfill"
+            f" takes no more: give a later since, or until {format_instant(over)} first and go on"
+            " from there",
+            job=self._job.name,
         )
 
     def _todo(self) -> Iterator[Occurrence]:

@@ -191,7 +191,7 @@ class Overriding(Asking):
 
         Raises:
             UsageError: An unknown job, or one without a schedule; a span that ends before it
-                begins, or begins in the future.
+                begins, begins in the future, or has more than a million nominal times.
             Expired: The span begins at or below the horizon.
             OperatorError, ConnectionLost, …: What every further one would meet, such as a torn
                 occurrence; those before are done.
