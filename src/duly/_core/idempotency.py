@@ -1,7 +1,8 @@
 """HTTP idempotency without HTTP: the key, the request's fingerprint, what of an answer is kept.
 
-Decides which two requests are one (`FINGERPRINT_VERSION`), how a key is spelt, and which
-headers a replay leaves out. It never sees a framework, a socket or a clock.
+Decides which two requests are one (`FINGERPRINT_VERSION`), how a key is spelt, what of an
+application is an answer, and which headers a replay leaves out. It never sees a framework, a socket
+or a clock.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.instants import US_MAX
-from duly._core.payload import from_text
+from duly._core.payload import SURROGATE, from_text
 from duly._core.wording import shown
 from duly.errors import IncomingInvalid, PayloadInvalid, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 FINGERPRINT_VERSION: Final = 1
 KEY_MAX: Final = 255
 SCOPE_MAX: Final = 200
 
+_STATUS: Final = re.compile(r"[2-9][0-9]{2}(?: .*)?")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[^\x00\r\n\u0100-\U0010ffff]*")
 _BARE: Final = re.compile(r"[\x21-\x7e]+")
 _QUOTED: Final = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 _JSON: Final = re.compile(r"(?:application|text)/(?:[\w.!#$&^+-]+\+)?json")
@@ -110,14 +114,64 @@ def check_scope(scope: object) -> str:
     """The scope that the application's function found, if it can be one.
 
     Raises:
-        UsageError: It is no text, empty, or too long.
+        UsageError: It is no text, empty, too long, or what not every database can hold.
     """
-    if not isinstance(scope, str) or not scope or "\0" in scope or len(scope) > SCOPE_MAX:
+    if not isinstance(scope, str) or not 0 < len(scope) <= SCOPE_MAX:
         raise UsageError(
             f"the scope of an idempotency key is text of 1 to {SCOPE_MAX} characters, not"
             f" {shown(scope)}: return the tenant or principal of the request"
         )
+    if "\0" in scope or SURROGATE.search(scope):
+        raise UsageError(
+            f"the scope of an idempotency key {shown(scope)} has a NUL or half of a surrogate pair:"
+            " decode the tenant or principal of the request properly"
+        )
     return scope
+
+
+def answer_of(status: object, headers: Iterable[Any], parts: Iterable[Any]) -> Answer:
+    """What an application said, if it is an answer that any server can send and send again.
+
+    Args:
+        status: A number (ASGI), or a line such as `200 OK` (WSGI).
+        headers: Pairs of text or bytes.
+        parts: Of the body.
+
+    Raises:
+        UsageError: It is none. Stored, it would fail again for each request under its key.
+    """
+    code = status
+    if isinstance(status, str):
+        code = int(status[:3]) if _STATUS.fullmatch(status) else None
+    if isinstance(code, bool) or not isinstance(code, int) or not 200 <= code <= 999:
+        raise _no_answer(f"the status {shown(status)}", 'a final one, such as "200 OK" or 200')
+    kept: Headers = []
+    for header in headers:
+        try:
+            name, value = (_text(each) for each in header)
+        except (TypeError, ValueError):
+            raise _no_answer("a header that is no pair", "a name and a value for each") from None
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise _no_answer(
+                f"the header {shown(name)}, which HTTP cannot carry",
+                "a name of letters, digits and hyphens, and a value of Latin-1 without line breaks",
+            )
+        kept.append((name, value))
+    body = list(parts)
+    for part in body:
+        if not isinstance(part, bytes | bytearray | memoryview):
+            raise _no_answer(f"a body of {shown(part)}", "bytes")
+    return Answer(code, kept, b"".join(body))
+
+
+def _text(given: object) -> str:
+    return given.decode("latin-1") if isinstance(given, bytes) else str(given)
+
+
+def _no_answer(said: str, instead: str) -> UsageError:
+    return UsageError(
+        f"the application answered with {said}, so its work was rolled back: let it give {instead}"
+    )
 
 
 def fingerprint(method: str, path: str, query: str, content_type: str, body: bytes) -> bytes:
@@ -128,10 +182,8 @@ def fingerprint(method: str, path: str, query: str, content_type: str, body: byt
     """
     media_type = content_type.partition(";")[0].strip().lower()
     parts = (
-        method.upper().encode(),
-        path.encode("utf-8", "surrogateescape"),
-        query.encode("utf-8", "surrogateescape"),
-        media_type.encode("utf-8", "surrogateescape"),
+        *(each.encode("utf-8", "surrogatepass") for each in (method.upper(), path, query)),
+        media_type.encode("utf-8", "surrogatepass"),
         _said(media_type, content_type, body),
     )
     digest = hashlib.sha256()

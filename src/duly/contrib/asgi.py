@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from duly._aio.app import App
 from duly._aio.run import Lent
-from duly._core.idempotency import Answer
+from duly._core.idempotency import Answer, answer_of
 from duly._db.waiting import awaited
 from duly._sync.answering import Requested, StoreUnavailable
-from duly.contrib.http import Refusal, Settings, final, lent, unavailable
+from duly.contrib.http import (
+    LENGTH_DIGITS,
+    Refusal,
+    Settings,
+    check_wrapped,
+    final,
+    lent,
+    unavailable,
+)
 from duly.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,13 +48,9 @@ class IdempotencyMiddleware:
     def __init__(
         self, app: Callable[..., Any], database: App | str | URL | AsyncEngine, **settings: Any
     ) -> None:
+        check_wrapped(app, settings)
         self._application = app
         self._app = database if isinstance(database, App) else App(database)
-        if "scope" not in settings:
-            raise UsageError(
-                "scope= is required: a function of the ASGI scope that gives the tenant or"
-                " principal; without one, a user would get another user's stored answer"
-            )
         self._settings: Settings[Any] = Settings(**settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +79,7 @@ class IdempotencyMiddleware:
         body = await self._body(scope, receive)
         if body is None:
             return None
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
         asked = settings.asked(
             whose,
             key,
@@ -99,7 +103,7 @@ class IdempotencyMiddleware:
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         most = self._settings.body_max
         length = "".join(_values(scope, b"content-length")[:1])
-        if length.isdecimal() and int(length) > most:
+        if length.isdecimal() and (len(length) > LENGTH_DIGITS or int(length) > most):
             raise self._settings.too_large()
         parts: list[bytes] = []
         size = 0
@@ -128,7 +132,7 @@ async def _called(
 ) -> Answer:
     """What the application answers, to its last byte."""
     start: list[Message] = []
-    parts: list[bytes] = []
+    parts: list[Any] = []
     given = False
 
     async def received() -> Message:
@@ -148,9 +152,8 @@ async def _called(
     own = {**scope, "extensions": {}}
     await application(own, received, sent)
     if not start:
-        raise AssertionError("the application sent no answer")
-    headers = [
-        (bytes(n).decode("latin-1"), bytes(v).decode("latin-1"))
-        for n, v in start[-1].get("headers", ())
-    ]
-    return Answer(int(start[-1]["status"]), headers, b"".join(parts))
+        raise UsageError(
+            "the application sent no answer, so its work was rolled back: let it send"
+            " http.response.start and http.response.body for each request"
+        )
+    return answer_of(start[-1].get("status"), start[-1].get("headers", ()), parts)

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from duly._core import idempotency
 from duly._core.idempotency import Answer, Asked
 from duly._core.states import Disposition, Outcome
+from duly._core.wording import shown
 from duly._sync.answering import NotKept, StoreUnavailable
 from duly._sync.claim import seconds
 from duly.errors import IncomingInvalid, NoTransaction, TransactionEnded, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from duly._sync.answering import Answered
 
@@ -32,6 +33,13 @@ log = logging.getLogger("duly.http")
 
 MIB: Final = 1_048_576
 RETRY_AFTER_S: Final = 1
+KEEP_MAX: Final = timedelta(days=36_525)
+LENGTH_DIGITS: Final = 18
+"""A Content-Length that is longer is over every cap; Python refuses to read thousands of digits."""
+NO_SCOPE: Final = (
+    "scope= is required: a function of the request (ASGI scope or WSGI environ) that gives its"
+    " tenant or principal; without one, a user would get another user's stored answer"
+)
 REPLAYED: Final = ("Idempotent-Replayed", "true")
 
 Request = TypeVar("Request")
@@ -72,6 +80,21 @@ def _lent() -> Any:
 def is_lent() -> bool:
     """Whether `connection` would give one."""
     return _current.get() is not None
+
+
+def check_wrapped(application: object, settings: Mapping[str, object]) -> None:
+    """Refuse to wrap what is no application, or without a scope.
+
+    Raises:
+        UsageError: One of them.
+    """
+    if not callable(application):
+        raise UsageError(
+            f"the application is {shown(application)}, which cannot be called: give the WSGI or"
+            " ASGI application that the middleware wraps"
+        )
+    if "scope" not in settings:
+        raise UsageError(NO_SCOPE)
 
 
 class Refusal(Exception):
@@ -117,15 +140,26 @@ class Settings(Generic[Request]):
 
     def __post_init__(self) -> None:
         if not callable(self.scope):
+            raise UsageError(NO_SCOPE)
+        keep: object = self.keep
+        if not isinstance(keep, timedelta) or not timedelta(0) < keep <= KEEP_MAX:
             raise UsageError(
-                "scope= is required: a function that gives the tenant or principal of a request;"
-                " without one, a user would get another user's stored answer"
+                f"keep={shown(self.keep)} is no time to keep an answer: give a timedelta, above"
+                f" zero and at most {KEEP_MAX.days} days"
             )
-        if self.keep <= timedelta(0):
-            raise UsageError(f"keep={self.keep!r} is no time to keep an answer: give a timedelta")
         seconds(self.wait)
-        if isinstance(self.methods, str):
-            raise UsageError(f'methods={self.methods!r}: give a list, such as ["POST"]')
+        for name in ("body_max", "answer_max"):
+            most = getattr(self, name)
+            if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+                raise UsageError(f"{name}={shown(most)} is no number of bytes: give 0 or more")
+        if isinstance(self.methods, str) or not all(isinstance(m, str) for m in self.methods):
+            raise UsageError(f'methods={shown(self.methods)}: give a list, such as ["POST"]')
+        if not isinstance(self.required, bool) and not callable(self.required):
+            raise UsageError(
+                f"required={shown(self.required)}: give True, False, or a function of the request"
+            )
+        if not callable(self.commits):
+            raise UsageError(f"commits={shown(self.commits)}: give a function of the status")
 
     @property
     def wait_s(self) -> float:

@@ -10,11 +10,19 @@ import io
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from duly._core.idempotency import Answer
+from duly._core.idempotency import Answer, answer_of
 from duly._sync.answering import Requested, StoreUnavailable
 from duly._sync.app import App
 from duly._sync.run import Lent
-from duly.contrib.http import Refusal, Settings, final, lent, unavailable
+from duly.contrib.http import (
+    LENGTH_DIGITS,
+    Refusal,
+    Settings,
+    check_wrapped,
+    final,
+    lent,
+    unavailable,
+)
 from duly.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,13 +46,9 @@ class IdempotencyMiddleware:
     def __init__(
         self, application: Callable[..., Any], database: App | str | URL | Engine, **settings: Any
     ) -> None:
+        check_wrapped(application, settings)
         self._application = application
         self._app = database if isinstance(database, App) else App(database)
-        if "scope" not in settings:
-            raise UsageError(
-                "scope= is required: a function of the WSGI environ that gives the tenant or"
-                " principal; without one, a user would get another user's stored answer"
-            )
         self._settings: Settings[Environ] = Settings(**settings)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -94,7 +98,7 @@ class IdempotencyMiddleware:
         most = self._settings.body_max
         length = environ.get("CONTENT_LENGTH") or ""
         if length.isdecimal():
-            if int(length) > most:
+            if len(length) > LENGTH_DIGITS or int(length) > most:
                 raise self._settings.too_large()
             body = _read(environ["wsgi.input"], int(length))
             if len(body) < int(length):  # the client is gone, or never meant what it said
@@ -123,11 +127,14 @@ def _read(stream: Any, most: int) -> bytes:
 def _called(application: Callable[..., Any], environ: Environ) -> Answer:
     """What the application answers, to its last byte."""
     started: list[Any] = []
-    parts: list[bytes] = []
+    parts: list[Any] = []
 
     def start_response(status: str, headers: Any, exc_info: Any = None) -> Callable[[bytes], Any]:
         if exc_info is None and started:
-            raise AssertionError("start_response was called twice")
+            raise UsageError(
+                "the application called start_response twice, so its work was rolled back: let it"
+                " call it once, or give exc_info"
+            )
         started[:] = [status, headers]
         return parts.append
 
@@ -138,9 +145,12 @@ def _called(application: Callable[..., Any], environ: Environ) -> Answer:
         if hasattr(found, "close"):
             found.close()
     if not started:
-        raise AssertionError("the application never called start_response")
+        raise UsageError(
+            "the application never called start_response, so its work was rolled back: let it call"
+            " it once for each request"
+        )
     status, headers = started
-    return Answer(int(status[:3]), [(str(n), str(v)) for n, v in headers], b"".join(parts))
+    return answer_of(status, headers, parts)
 
 
 def _status_line(status: int) -> str:
