@@ -72,6 +72,8 @@ def test_prune_of_the_inbox_says_what_it_did(office: Any, database: Database, du
     [
         ("list",),
         ("show", "billing"),
+        ("show", "billing", "shop", "m-2"),
+        ("show", "billing", "shap", "m-1"),
         ("summary", "x"),
         ("prune",),
         ("list", "billing", "--older-than", "4d"),

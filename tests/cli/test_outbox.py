@@ -108,6 +108,12 @@ def test_uncertain_message_is_shown_confirmed_and_redriven(
     [
         (["redrive", "--reason", "all of them"], 2, "name the messages"),
         (["show"], 2, "the ID of one message"),
+        (["show", "x", "--state", "dead"], 2, "the ID of one message"),
+        (["summary", "x"], 2, "takes no ID"),
+        (["summary", "--destination", "pay"], 2, "list the options"),
+        (["redrive", "--destination", "pai", "--reason", "r"], 2, "did you mean 'pay'?"),
+        (["redrive", "--destination", "nope", "--dry-run"], 2, "no message is to 'nope'"),
+        (["list", "--destination", "nope"], 2, "no destination of that name is registered"),
         (["show", "x"], 2, "no message's id"),
         (["redrive", "x", "--state", "dead", "--reason", "r"], 2, "not by both"),
         (["list", "--state", "lost"], 2, "uncertain"),
@@ -122,6 +128,90 @@ def test_wrong_call_is_one_line_that_says_what_is_allowed(
     assert found == code
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_dry_run_says_and_ends_with_what_the_command_would(
+    peer: Peer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A message that is refused keeps the others of its batch from being decided about."""
+    peer.behaviours += [Does(status=400), Does()]
+    typed(capsys, "deliver", "--once")
+    _, out, _ = typed(capsys, "--json", "outbox", "list", "--closed")
+    states = {each["state"]: each["id"] for each in json.loads(out)["messages"]}
+    both = (states["dead"], states["sent"])
+
+    code, out, err = typed(capsys, "outbox", "redrive", *both, "--dry-run")
+    would = {line.split("\t")[0]: line.split("\t")[-1] for line in out.splitlines()}
+    assert would == {"id": "would be", both[0]: "left as it is", both[1]: "refused"}
+    assert (code, err) == typed(capsys, "outbox", "redrive", *both, "--reason", "r")[::2]
+    assert (code, err.count("\n")) == (3, 1)
+
+    code, out, err = typed(capsys, "outbox", "redrive", both[0], "--dry-run")
+    assert (code, out.splitlines()[1].split("\t")[-1], err) == (0, "to be sent again", "")
+    code, out, _ = typed(capsys, "--json", "outbox", "resend", *both, "--dry-run")
+    found = json.loads(out)["messages"]
+    assert (code, {each["would"] for each in found}) == (0, {"sent once more"})
+    code, _, err = typed(capsys, "outbox", "lookup", both[0], "--dry-run")
+    assert (code, err) == typed(capsys, "outbox", "lookup", both[0])[::2]
+    assert (code, "lookup=" in err) == (2, True)
+    _, out, _ = typed(capsys, "--json", "outbox", "list", "--closed")
+    assert {each["state"]: each["id"] for each in json.loads(out)["messages"]} == states
+
+
+@pytest.mark.usefixtures("folder")
+def test_limit_says_that_it_left_others_out(peer: Peer, capsys: pytest.CaptureFixture[str]) -> None:
+    """In what is shown, rehearsed and decided; what nothing matches is said too."""
+    peer.always = Does(status=400)
+    typed(capsys, "deliver", "--once")
+    dead = ("--state", "dead")
+    for arguments in (
+        ("list", *dead),
+        ("redrive", *dead, "--dry-run"),
+        ("redrive", *dead, "--reason", "mended"),
+    ):
+        code, _, err = typed(capsys, "outbox", *arguments, "--limit", "1")
+        assert (code, err.count("\n")) == (0, 1)
+        assert "more than --limit 1 match" in err
+    code, out, err = typed(capsys, "--json", "outbox", "list", "--limit", "1")
+    assert (code, json.loads(out)["more"], "note" in json.loads(err)) == (0, True, True)
+    for limit in ("2", "100000"):
+        code, out, err = typed(capsys, "--json", "outbox", "list", "--limit", limit)
+        assert (code, json.loads(out)["more"], err) == (0, False, "")
+    code, out, err = typed(capsys, "outbox", "redrive", *dead, "--reason", "mended")
+    assert (code, out.count("\n"), err) == (0, 1, "")
+    code, out, err = typed(capsys, "outbox", "redrive", *dead, "--reason", "mended")
+    assert (code, out, "no message matches" in err) == (0, "", True)
+
+
+@pytest.mark.usefixtures("folder")
+def test_batches_that_were_decided_before_a_refusal_are_told(
+    peer: Peer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rehearsed, each message is told as it would end; an id in another form is the same one."""
+    monkeypatch.setattr("duly._sync.outbox.BATCH", 1)
+    peer.behaviours += [Does(status=400), Does()]
+    typed(capsys, "deliver", "--once")
+    _, out, _ = typed(capsys, "--json", "outbox", "list", "--closed")
+    states = {each["state"]: each["id"] for each in json.loads(out)["messages"]}
+    for first, second, would in (
+        ("dead", "sent", ["to be sent again", "refused"]),
+        ("sent", "dead", ["refused", "not reached"]),
+    ):
+        ids = [states[first], states[first].upper().replace("-", ""), states[second]]
+        code, out, err = typed(capsys, "outbox", "redrive", *ids, "--dry-run")
+        assert (code, err.count("\n")) == (3, 1)
+        assert [line.split("\t")[-1] for line in out.splitlines()[1:]] == would
+    ids = [states["dead"], states["dead"].upper(), states["sent"]]
+    code, out, err = typed(capsys, "outbox", "redrive", *ids, "--reason", "r")
+    assert (code, out, err.count("\n")) == (3, f"{states['dead']} to be sent again\n", 1)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("poll", ["0", "0.0", "-1", "nan", "-0", "inf", "x"])
+def test_deliver_with_no_pause_is_refused(poll: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = typed(capsys, "deliver", "--once", "--poll", poll)
+    assert (code, err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize("module", ["duly", "duly.aio"])

@@ -252,6 +252,23 @@ OUTBOX_MUTANTS = [
         killer=HTTP + "test_secret_that_no_header_may_have_is_not_shown_and_sends_nothing",
     ),
     Mutant(
+        name="rehearsal-is-kept",
+        rule="What is only rehearsed is rolled back.",
+        file="_sync/deciding.py",
+        old="                if is_kept:\n",
+        new="                if True:\n",
+        killer="tests/outbox/test_operators.py::"
+        "test_rehearsal_of_a_decision_says_what_it_meets_and_decides_nothing[sqlite-redrive]",
+    ),
+    Mutant(
+        name="limit-cuts-in-silence",
+        rule="A list that is cut says so.",
+        file="_sync/outbox.py",
+        old="len(rows) > limit\n",
+        new="False\n",
+        killer="tests/outbox/test_operators.py::test_page_says_whether_there_are_more[sqlite]",
+    ),
+    Mutant(
         name="secret-of-an-earlier-send-is-forgotten",
         rule="What quotes a secret that an earlier send told is not kept either.",
         file="_sync/telling.py",

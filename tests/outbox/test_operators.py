@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,6 +111,66 @@ def test_decision_about_several_is_made_for_all_of_them_or_for_none(desk: Desk) 
     with pytest.raises(duly.MessageSettled):
         desk.app.outbox.redrive(*desk.ids, **WHO)
     assert sorted(desk.rows()) == ["dead", "sent"]
+
+
+@pytest.mark.parametrize("action", ["redrive", "resend", "confirm", "abandon", "lookup"])
+def test_rehearsal_of_a_decision_says_what_it_meets_and_decides_nothing(
+    desk: Desk, action: str
+) -> None:
+    """In each state, with the words of the refusal that follows, and of no state in two."""
+    answers = {"a": Answer.sent(), "b": NO, "c": UNSURE, "d": Answer.not_sent("later")}
+    desk.receive(
+        lambda message: answers[message.name],
+        lookup=lambda _: True,
+        backoff=(timedelta(hours=1), timedelta(hours=2)),
+    )
+    later = datetime.now(UTC) + timedelta(days=1)
+    desk.sends = lambda run: [
+        *(run.send(desk.to, 1, name=name) for name in "abcd"),
+        *(run.send(desk.to, 1, name=name, not_before=later) for name in "ef"),
+    ]
+    desk.start()
+    desk.deliver()
+    by_name = {
+        each.name: each for each in desk.app.outbox.messages(destination=desk.to, closed=True)
+    }
+    desk.app.outbox.abandon(by_name["f"].id, **WHO)
+    desk.app.outbox.resend(by_name["b"].id, **WHO)
+    columns = "id, generation, state, answer, due_us, token, settled_us, started"
+    before, audits = desk.rows(columns), desk.run("SELECT COUNT(*) FROM duly_audit")
+    ids = [each.id for each in by_name.values()] + ["00000000-0000-0000-0000-000000000000"]
+
+    said = desk.app.outbox.rehearse(action, *ids)
+    assert (desk.rows(columns), desk.run("SELECT COUNT(*) FROM duly_audit")) == (before, audits)
+    met: dict[str, str | None] = {}
+    for each in ids:
+        act = getattr(desk.app.outbox, action)
+        try:
+            act(each) if action == "lookup" else act(each, **WHO)
+            met[each] = None
+        except duly.DulyError as error:
+            met[each] = error.message
+    assert {name: None if why is None else why.message for name, why in said.items()} == met
+    assert None in met.values()
+
+
+def test_page_says_whether_there_are_more(desk: Desk) -> None:
+    desk.receive(lambda message: NO)
+    desk.sends = lambda run: [run.send(desk.to, n, name=str(n)) for n in range(3)]
+    desk.start()
+    asked: dict[str, Any] = {"destination": desk.to, "state": "", "answer": "", "job": ""}
+    asked |= {"older_than": None}
+    for closed in (False, True):
+        for limit, more in ((2, True), (3, False), (100_000, False)):
+            found = desk.app.outbox.page(**asked, closed=closed, limit=limit)
+            assert (len(found[0]), found[1]) == (min(limit, 3), more)
+
+
+@pytest.mark.parametrize("poll", [0, 0.0, -1, float("nan"), timedelta(0), timedelta(-1), True])
+def test_relay_that_would_never_pause_is_refused(desk: Desk, poll: Any) -> None:
+    desk.receive(lambda message: NO)
+    with pytest.raises(duly.UsageError):
+        desk.app.deliver(once=True, poll=poll)
 
 
 def test_lookup_by_a_person_asks_at_once(desk: Desk) -> None:

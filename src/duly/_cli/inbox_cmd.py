@@ -124,14 +124,23 @@ _PRUNED = ("consumer", "messages", "horizon", "stopped by")
 
 
 def _show(settings: Settings, app: App, names: tuple[str, ...]) -> None:
+    from duly._core.wording import shown
+    from duly.errors import UnknownMessage
+
     consumer, source, message_id = names
     found = app.inbox_message(consumer, source, message_id)
+    if found.message is None and not found.parked:
+        raise UnknownMessage(
+            f"{consumer} has no message {shown(message_id)} of {shown(source)}, and none is parked:"
+            f" it never came, or it was pruned (`duly inbox list {consumer}` shows those that it"
+            " has)"
+        )
     if settings.json:
         message = None if found.message is None else _json(found.message)
         output.say_json({"message": message, "parked": [_json(each) for each in found.parked]})
         return
     if found.message is None:
-        output.say("not in the inbox: it never came, or it was pruned")
+        output.say("not in the inbox: what is parked under its id follows")
     else:
         _say(settings, _MESSAGES, [found.message], _message)
     if found.parked:

@@ -1,22 +1,25 @@
 """`duly outbox`: what is to be sent, what needs a person, and what that person decides.
 
-Decides the form of what is printed, and that nothing is decided about everything by accident.
+Decides which messages are meant, and that nothing is decided about everything by accident, or about
+less than was asked for in silence.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from duly._cli import exits, output, words
+from duly._cli import exits, outbox_view, output, words
 from duly._cli.settings import Settings, options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
     from datetime import timedelta
 
     from duly._core.redress import MessageView
+    from duly._sync.app import App
     from duly._sync.outbox import Outbox
 
 READS = ("summary", "list", "show")
@@ -27,6 +30,8 @@ _DONE = {
     "confirm": "settled as sent",
     "abandon": "given up",
 }
+_WOULD = _DONE | {"resend": "sent once more", "lookup": "looked up"}
+FILTERS = ("destination", "state", "answer", "job", "older_than")
 
 
 def _age(value: str) -> timedelta:
@@ -57,7 +62,7 @@ def _age(value: str) -> timedelta:
     show_default=True,
     help="The most messages to show, or to decide about.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be decided about, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would become of each, and do nothing.")
 @click.option("--reason", type=words.words, metavar="TEXT", help="Why, for the record.")
 @click.option(
     "--actor", type=words.words, metavar="TEXT", help="Who decides.  [default: USER@HOST]"
@@ -83,125 +88,140 @@ def outbox(
     """
     from duly._cli.app_loading import load
 
+    is_chosen = any(chosen[name] for name in FILTERS)
+    if action == "summary" and (messages or is_chosen):
+        raise click.UsageError(
+            "summary tells how each destination is, and takes no ID and no choice: show takes an"
+            " ID, list the options"
+        )
+    if action == "show" and (len(messages) != 1 or is_chosen):
+        raise click.UsageError("show takes the ID of one message, and no choice")
     app = load(settings, code_for="outbox lookup" if action == "lookup" else None)
     if action == "summary":
-        _say_summary(settings, app.outbox)
+        outbox_view.say_summary(settings, app.outbox.summary())
         return exits.OK
     if action == "show":
-        if len(messages) != 1:
-            raise click.UsageError("show takes the ID of one message")
-        _say_one(settings, app.outbox.show(messages[0]))
+        outbox_view.say_one(settings, app.outbox.show(messages[0]))
         return exits.OK
-    found = _found(app.outbox, messages, chosen, deciding=action in DECIDES)
-    if action == "list" or dry_run:
-        _say_list(settings, found)
-        return exits.OK
-    ids = [each.id for each in found]
-    if action == "lookup":
-        for each, state in app.outbox.lookup(*ids).items():
-            _tell(settings, {"id": each, "state": str(state)}, f"{each} {state}")
-        return exits.OK
-    if reason is None:
+    found, more = _found(app, messages, chosen, deciding=action in DECIDES)
+    if action == "list":
+        outbox_view.say_list(settings, found, more=more, would={})
+    elif dry_run:
+        _rehearse(settings, app.outbox, action, found, more=more)
+    elif action == "lookup":
+        _look(settings, app.outbox, found)
+    elif reason is None:
         raise click.UsageError(f"{action} asks why, for the record: give --reason")
-    who = actor or words.person()
-    done = getattr(app.outbox, action)(*ids, reason=reason, actor=who)
-    for before, after in zip(ids, done, strict=True):
-        text = f"{before} {_DONE[action]}" + (f" {after}" if action == "resend" else "")
-        _tell(settings, {"id": before, "did": action, "now": after}, text)
+    else:
+        _decide(settings, app.outbox, action, found, reason, actor or words.person())
+    _note(settings, action, found, more=more, limit=chosen["limit"])
     return exits.OK
 
 
 def _found(
-    outbox: Outbox, messages: tuple[str, ...], chosen: dict[str, Any], *, deciding: bool
-) -> list[MessageView]:
-    filters = ("destination", "state", "answer", "job", "older_than")
-    is_chosen = any(chosen[name] for name in filters)
+    app: App, messages: tuple[str, ...], chosen: dict[str, Any], *, deciding: bool
+) -> tuple[list[MessageView], bool]:
+    """The messages that are meant, and whether more are than --limit lets through."""
+    is_chosen = any(chosen[name] for name in FILTERS)
     if messages and is_chosen:
         raise click.UsageError("name messages by their IDs or by options, not by both")
     if messages:
-        return [outbox.show(each) for each in dict.fromkeys(messages)]
+        found = {each.id: each for each in map(app.outbox.show, messages)}
+        return list(found.values()), False
     if deciding and not is_chosen:
         raise click.UsageError(
             "name the messages: their IDs, or --destination, --state, --answer, --job, --older-than"
         )
-    return outbox.messages(**chosen)
+    page = app.outbox.page(**chosen)
+    if not page[0] and chosen["destination"]:
+        _require_known(app, chosen["destination"])
+    return page
 
 
-def _say_summary(settings: Settings, outbox: Outbox) -> None:
-    found = outbox.summary()
-    if settings.json:
-        output.say_json({"destinations": [_plain(each) for each in found]})
+def _require_known(app: App, name: str) -> None:
+    """A name that nobody registered and no message ever had is a slip."""
+    from difflib import get_close_matches
+
+    from duly._core.wording import shown
+    from duly.errors import UnknownDestination
+
+    if name in app.destinations or app.outbox.messages(destination=name, closed=True, limit=1):
         return
-    header = (
-        "destination",
-        "pending",
-        "sending",
-        "uncertain",
-        "dead",
-        "blocked",
-        "oldest",
-        "key life left",
+    known = [each.destination for each in app.outbox.summary()]
+    near = get_close_matches(name, known, n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "look at its name"
+    raise UnknownDestination(
+        f"no message is to {shown(name)}, and no destination of that name is registered here:"
+        f" {hint} (`duly outbox summary` shows those that there are)",
+        destination=name,
     )
-    rows = [
-        (
-            each.destination + ("" if each.registered else " (not registered here)"),
-            str(each.pending),
-            str(each.sending),
-            str(each.uncertain),
-            " ".join(f"{count} {kind}" for kind, count in each.dead.items()) or "0",
-            str(each.blocked),
-            "" if each.oldest_pending_at is None else output.instant(each.oldest_pending_at),
-            "" if each.key_life_left is None else output.took(each.key_life_left),
-        )
-        for each in found
-    ]
-    _table(header, rows)
 
 
-def _say_list(settings: Settings, found: list[MessageView]) -> None:
-    if settings.json:
-        output.say_json({"messages": [_plain(each) for each in found]})
+def _rehearse(
+    settings: Settings, outbox: Outbox, action: str, found: list[MessageView], *, more: bool
+) -> None:
+    """Say what would become of each message; raises what the decision would end with."""
+    would = {each.id: "not reached" for each in found}
+    refusal = None
+    for batch in _batches(action, found):
+        refusals = outbox.rehearse(action, *batch)
+        refusal = next((each for each in refusals.values() if each is not None), None)
+        fine = _WOULD[action] if refusal is None else "left as it is"
+        would |= {each: "refused" if refusals[each] else fine for each in batch}
+        if refusal is not None:
+            break
+    outbox_view.say_list(settings, found, more=more, would=would)
+    if refusal is not None:
+        raise refusal
+
+
+def _look(settings: Settings, outbox: Outbox, found: list[MessageView]) -> None:
+    for each in found:
+        (state,) = outbox.lookup(each.id).values()
+        _tell(settings, {"id": each.id, "state": str(state)}, f"{each.id} {state}")
+
+
+def _decide(
+    settings: Settings,
+    outbox: Outbox,
+    action: str,
+    found: list[MessageView],
+    reason: str,
+    actor: str,
+) -> None:
+    # What is done is told before the next batch is, which may be refused.
+    for batch in _batches(action, found):
+        done = getattr(outbox, action)(*batch, reason=reason, actor=actor)
+        for before, after in zip(batch, done, strict=True):
+            text = f"{before} {_DONE[action]}" + (f" {after}" if action == "resend" else "")
+            _tell(settings, {"id": before, "did": action, "now": after}, text)
+
+
+def _batches(action: str, found: list[MessageView]) -> Iterator[list[str]]:
+    """The ids that are decided about together, or not at all."""
+    from duly._sync.outbox import BATCH
+
+    size = 1 if action == "lookup" else BATCH
+    for start in range(0, len(found), size):
+        yield [each.id for each in found[start : start + size]]
+
+
+def _note(
+    settings: Settings, action: str, found: list[MessageView], *, more: bool, limit: int
+) -> None:
+    """What stdout does not say: that others match too, or that none does."""
+    if more:
+        said = f"more than --limit {limit} match, and the others are left out: give a higher one, "
+        said += "up to 100000, or narrow the choice"
+    elif not found and action in DECIDES:
+        said = "no message matches, so there is nothing to decide about"
+    else:
         return
-    header = ("id", "state", "destination", "key", "name", "sends", "answer", "enqueued")
-    rows = [
-        (
-            each.id,
-            each.state.value,
-            each.destination,
-            each.key,
-            each.name or each.natural_key or "",
-            str(each.started),
-            each.answer or "",
-            output.instant(each.created_at),
-        )
-        for each in found
-    ]
-    _table(header, rows)
+    if sys.stderr is not None:
+        from json import dumps
 
-
-def _say_one(settings: Settings, found: MessageView) -> None:
-    if settings.json:
-        output.say_json(_plain(found))
-        return
-    for name, value in _plain(found).items():
-        if name not in {"deliveries", "decisions"} and value is not None:
-            output.say(output.plain(f"{name}: {value}"))
-    for send in found.deliveries:
-        ended = (
-            "its end is not known" if send.verdict is None else f"{send.verdict} ({send.answer})"
-        )
-        late = ", too late to decide" if send.late else ""
-        said = f": {send.evidence}" if send.evidence else ""
-        output.say(
-            output.plain(
-                f"send {send.number} at {output.instant(send.started_at)} by {send.relay}:"
-                f" {ended}{late}{said}"
-            )
-        )
-    for each in found.decisions:
-        output.say(
-            output.plain(f"{each['at']} {each['action']} by {each['actor']}: {each['reason']}")
-        )
+        line = dumps({"note": said}) if settings.json else f"duly: {said}"
+        print(line, file=sys.stderr, flush=True)
 
 
 def _tell(settings: Settings, facts: dict[str, str], text: str) -> None:
@@ -209,40 +229,3 @@ def _tell(settings: Settings, facts: dict[str, str], text: str) -> None:
         output.say_json(facts)
     else:
         output.say(text)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = [tuple(output.plain(cell) for cell in row) for row in rows]
-    if not output.on_terminal():
-        output.say_rows(header, shown)
-        return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in header:
-        table.add_column(name, overflow="fold")
-    for row in shown:
-        table.add_row(*row)
-    output.console().print(table)
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    """A view as JSON takes it."""
-    from dataclasses import asdict
-    from datetime import datetime, timedelta
-
-    from duly._core.instants import format_instant
-
-    def each(found: Any) -> Any:
-        if isinstance(found, datetime):
-            return format_instant(found)
-        if isinstance(found, timedelta):
-            return found.total_seconds()
-        if isinstance(found, dict):
-            return {name: each(inner) for name, inner in found.items()}
-        if isinstance(found, list | tuple):
-            return [each(inner) for inner in found]
-        return found
-
-    shown: dict[str, Any] = each(asdict(value))
-    return shown

@@ -45,6 +45,7 @@ def decided(
     *,
     about: str,
     wait_s: float = WAIT_S,
+    is_kept: bool = True,
 ) -> Value:
     """Do *work* in one transaction and commit it.
 
@@ -52,6 +53,7 @@ def decided(
         work: Gets the session and how long its statements may wait, in seconds. What it
             raises of duly's own rolls everything back and goes out.
         about: What `busy` is about: a key or a job.
+        is_kept: Else it is rolled back: for what is only rehearsed.
 
     Raises:
         UsageError: On SQLite, from inside a handler on the same file.
@@ -66,7 +68,10 @@ def decided(
             try:
                 session.begin(left)
                 found = work(session, left)
-                session.commit(WAIT_S)
+                if is_kept:
+                    session.commit(WAIT_S)
+                else:
+                    session.rollback()
                 return found
             except Exception as error:
                 # A row that somebody else wrote first is looked at again, too.

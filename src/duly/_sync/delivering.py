@@ -184,7 +184,13 @@ class Delivering(Overriding):
                 "no destination is registered, so nothing can be delivered: App.destination(name,"
                 " channel)"
             )
-        return Relay(self.database, served, poll_s=seconds(poll), probe=self._attempts.probe)
+        poll_s = seconds(poll)
+        if poll_s == 0:
+            raise UsageError(
+                "poll is 0, and would ask the database without a pause: give more than 0 seconds"
+                " (a commit in this process wakes a relay at once)"
+            )
+        return Relay(self.database, served, poll_s=poll_s, probe=self._attempts.probe)
 
 
 def _served(relay: Relay, stop: Stop) -> Delivered:

@@ -20,7 +20,7 @@ from duly._db.messages import stored
 from duly._sync import redressing
 from duly._sync.deciding import decided, order
 from duly._sync.relay_shell import RelayShell
-from duly.errors import DestinationInvalid, UsageError
+from duly.errors import DestinationInvalid, MessageSettled, UnknownMessage, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duly._db.messages import Stored
     from duly._db.sessions.base import Session
     from duly._sync.readiness import Readiness
+    from duly.errors import DulyError
 
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
@@ -67,6 +68,28 @@ class Outbox:
             closed: Also what nothing more happens to.
             limit: The most to return, up to 100,000.
         """
+        return self.page(
+            destination=destination,
+            state=state,
+            answer=answer,
+            job=job,
+            older_than=older_than,
+            closed=closed,
+            limit=limit,
+        )[0]
+
+    def page(
+        self,
+        *,
+        destination: str,
+        state: str,
+        answer: str,
+        job: str,
+        older_than: timedelta | None,
+        closed: bool,
+        limit: int,
+    ) -> tuple[list[MessageView], bool]:
+        """As `messages`, and whether there are more than *limit*."""
         self._readiness.ensure()
         if not 1 <= limit <= LIMIT_MAX:
             raise UsageError(f"limit={limit!r} is not allowed: give 1 to {LIMIT_MAX}")
@@ -83,13 +106,13 @@ class Outbox:
                 "answer": answer,
                 "job": job,
                 "until_us": until_us,
-                "limit": limit,
+                "limit": limit + 1,
             }
             # Those that are closed lie outside the index of the open ones.
             rows = session.run(
                 "all_messages" if closed or state in _CLOSED else "open_messages", params
             )
-            return [_view(session, row) for row in rows]
+            return [_view(session, row) for row in rows[:limit]], len(rows) > limit
 
     def show(self, message: str) -> MessageView:
         """One message, with its sends and what was decided about it.
@@ -142,6 +165,21 @@ class Outbox:
 
     # Deciding
 
+    def rehearse(self, action: str, *messages: str) -> dict[str, DulyError | None]:
+        """Why a decision would be refused, for each message; None where it would be made.
+
+        It is made for each and rolled back, so what it says is what the decision would meet. One
+        refusal is one of all that are decided about in one call; up to `BATCH` they are.
+        """
+        self._readiness.ensure()
+        ids = [redressing.parsed_id(each) for each in dict.fromkeys(messages)]
+
+        def work(session: Session, _left: float) -> dict[str, DulyError | None]:
+            clock_us = session.clock_us()
+            return {str(each): self._refusal(session, action, each, clock_us) for each in ids}
+
+        return decided(self._database, work, about=f"outbox {action}", is_kept=False)
+
     def redrive(self, *messages: str, reason: str, actor: str) -> list[str]:
         """Send dead or uncertain messages again, under their ids; returns those of which it was.
 
@@ -149,7 +187,7 @@ class Outbox:
             UnknownMessage, MessageSettled: For one that cannot be; nothing was done to any of its
                 batch.
         """
-        return self._each("redrive", messages, reason, actor, redressing.redrive)
+        return self._each("redrive", messages, reason, actor)
 
     def resend(self, *messages: str, reason: str, actor: str) -> list[str]:
         """Send what messages said once more, each as a new message; returns the new ids.
@@ -159,7 +197,7 @@ class Outbox:
         Raises:
             UnknownMessage, MessageSettled: As `redrive`.
         """
-        return self._each("resend", messages, reason, actor, redressing.resend)
+        return self._each("resend", messages, reason, actor)
 
     def confirm(self, *messages: str, reason: str, actor: str) -> list[str]:
         """Settle uncertain or dead messages as sent: somebody looked at the receiver.
@@ -167,7 +205,7 @@ class Outbox:
         Raises:
             UnknownMessage, MessageSettled: As `redrive`.
         """
-        return self._each("confirm", messages, reason, actor, redressing.confirm)
+        return self._each("confirm", messages, reason, actor)
 
     def abandon(self, *messages: str, reason: str, actor: str) -> list[str]:
         """Give messages up; one that was never started is cancelled.
@@ -175,7 +213,7 @@ class Outbox:
         Raises:
             UnknownMessage, MessageSettled: As `redrive`.
         """
-        return self._each("abandon", messages, reason, actor, redressing.abandon)
+        return self._each("abandon", messages, reason, actor)
 
     def lookup(self, *messages: str) -> dict[str, MessageState]:
         """Ask the receivers for uncertain messages; returns where each stands then.
@@ -186,9 +224,7 @@ class Outbox:
         """
         return {message: self._look(redressing.parsed_id(message)) for message in messages}
 
-    def _each(
-        self, action: str, messages: Sequence[str], reason: str, actor: str, act: Any
-    ) -> list[str]:
+    def _each(self, action: str, messages: Sequence[str], reason: str, actor: str) -> list[str]:
         self._readiness.ensure()
         said = order(reason, actor)
         ids = [redressing.parsed_id(each) for each in dict.fromkeys(messages)]
@@ -201,9 +237,7 @@ class Outbox:
                 found = []
                 for each in batch:
                     row = redressing.read(session, session.encode_id(each))
-                    made = act(session, row, clock_us)
-                    if made is None:
-                        raise redressing.settled(action, session, row)
+                    made = redressing.acted(action, session, row, clock_us)
                     redressing.audit(session, row, f"outbox {action}", said)
                     found.append(str(made))
                 return found
@@ -212,27 +246,41 @@ class Outbox:
         self._database.bell.ring()
         return done
 
+    def _refusal(
+        self, session: Session, action: str, message: UUID, clock_us: int
+    ) -> DulyError | None:
+        try:
+            row = redressing.read(session, session.encode_id(message))
+            if action == "lookup":
+                self._lookup_begun(session, row, uuid4(), clock_us)
+            else:
+                redressing.acted(action, session, row, clock_us)
+        except (UnknownMessage, MessageSettled, DestinationInvalid) as refusal:
+            return refusal
+        return None
+
+    def _lookup_begun(self, session: Session, row: Any, token: UUID, clock_us: int) -> Destination:
+        """Where to ask for a message, which is claimed for it."""
+        to = self._destinations.get(row[20])
+        if to is None or to.lookup is None:
+            raise DestinationInvalid(
+                f"message {session.decode_id(row[0])} is for {row[20]}, which is not registered"
+                " here with lookup=: register it so, or look by yourself and confirm or redrive"
+            )
+        lease_us = clock_us + to.lease_time // timedelta(microseconds=1)
+        params = {"id": row[0], "lease_us": lease_us, "token": session.encode_id(token)}
+        if not session.change("start_lookup", params):
+            raise redressing.settled("lookup", session, row)
+        return to
+
     def _look(self, message: UUID) -> MessageState:
         self._readiness.ensure()
         token = uuid4()
 
         def claim(session: Session, _left: float) -> tuple[Stored, Destination, int]:
             row = redressing.read(session, session.encode_id(message))
-            to = self._destinations.get(row[20])
-            if to is None or to.lookup is None:
-                raise DestinationInvalid(
-                    f"message {message} is for {row[20]}, which is not registered here with"
-                    " lookup=: register it so, or look by yourself and confirm or redrive"
-                )
             clock_us = session.clock_us()
-            lease_us = clock_us + to.lease_time // timedelta(microseconds=1)
-            params = {
-                "id": row[0],
-                "lease_us": lease_us,
-                "token": session.encode_id(token),
-            }
-            if not session.change("start_lookup", params):
-                raise redressing.settled("lookup", session, row)
+            to = self._lookup_begun(session, row, token, clock_us)
             return stored(session, row[20], row[:20]), to, clock_us
 
         found, to, clock_us = decided(self._database, claim, about="outbox lookup")

@@ -84,6 +84,21 @@ def resend(session: Session, row: Any, clock_us: int) -> UUID | None:
     return again
 
 
+_ACTS: Final = {"redrive": redrive, "resend": resend, "confirm": confirm, "abandon": abandon}
+
+
+def acted(action: str, session: Session, row: Any, clock_us: int) -> UUID:
+    """Do what was decided about a message; returns the id that is to be looked at now.
+
+    Raises:
+        MessageSettled: Its state does not allow it.
+    """
+    made = _ACTS[action](session, row, clock_us)
+    if made is None:
+        raise settled(action, session, row)
+    return made
+
+
 def audit(session: Session, row: Any, action: str, said: ops.Order) -> None:
     """Record who decided what about a message, and why."""
     occurrence = stored(session, row[20], row[:20]).occurrence
