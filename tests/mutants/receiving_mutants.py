@@ -92,7 +92,7 @@ RECEIVING_MUTANTS = [
         name="path-is-no-part-of-a-request",
         rule="The same key on another path is another request.",
         file="_core/idempotency.py",
-        old='        path.encode("utf-8", "surrogateescape"),\n',
+        old='        path.encode("utf-8", "surrogatepass"),\n',
         new="",
         killer=HTTP
         + "test_same_key_with_another_path_query_method_or_media_type_is_refused[sqlite-wsgi]",

@@ -182,7 +182,9 @@ def fingerprint(method: str, path: str, query: str, content_type: str, body: byt
     """
     media_type = content_type.partition(";")[0].strip().lower()
     parts = (
-        *(each.encode("utf-8", "surrogatepass") for each in (method.upper(), path, query)),
+        method.upper().encode("utf-8", "surrogatepass"),
+        path.encode("utf-8", "surrogatepass"),
+        query.encode("utf-8", "surrogatepass"),
         media_type.encode("utf-8", "surrogatepass"),
         _said(media_type, content_type, body),
     )
