@@ -28,13 +28,13 @@ _TIMES = ("due_us", "created_us", "since_us", "expires_us", "tried_us", "doubt_u
 class Desk:
     """One App, one job, one destination; closes what it opened."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, **options: Any) -> None:
         self.database = database
         self.kind = database.name
         self.number = next(_numbers)
         mark = f"{os.getpid()}-{self.number}"
         self.job, self.to = f"bill-{mark}", f"pay-{mark}"
-        self.app = duly.App(database.url, started_by="tests", evidence_after=60)
+        self.app = duly.App(database.url, started_by="tests", evidence_after=60, **options)
         self.app.init()
         self.sends: Callable[[duly.Run], Any] = lambda run: run.send(self.to, {"n": 1})
         self.app.job(self.job)(self._handle)
@@ -135,9 +135,9 @@ class Desk:
             assert not thread.is_alive()
 
 
-def until(true: Callable[[], Any], what: str) -> None:
+def until(true: Callable[[], Any], what: str, *, seconds: float = LONG) -> None:
     """Wait until it is true; an error says what never was."""
-    deadline = time.monotonic() + LONG
+    deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"never {what}"
         time.sleep(0.005)

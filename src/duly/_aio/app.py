@@ -99,11 +99,11 @@ class App:
     Args:
         database: A URL or a SQLAlchemy AsyncEngine; the business database itself. A URL without
             a driver chooses psycopg, aiosqlite or asyncmy.
-        schema, allow_untested, evidence_after, started_by, name: As `duly.App`.
+        schema, allow_untested, evidence_after, started_by, name, listen: As `duly.App`.
 
     Raises:
-        UsageError: The URL cannot be read, or names what duly does not serve. The database
-            is not touched before it is needed.
+        UsageError: The URL cannot be read, or names what duly does not serve, or cannot listen.
+            The database is not touched before it is needed.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class App:
         evidence_after: timedelta | float = 0.25,
         started_by: str | None = None,
         name: str = "",
+        listen: bool = False,
     ) -> None:
         engine = database.sync_engine if isinstance(database, AsyncEngine) else database
         self._app = SyncApp(
@@ -124,6 +125,7 @@ class App:
             evidence_after=evidence_after,
             started_by=started_by,
             name=name,
+            listen=listen,
             manner=AWAITED,
         )
         self._loop = OneLoop(self._app.database, "duly.aio.App")

@@ -31,11 +31,12 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from sqlalchemy.pool import PoolProxiedConnection
 
+    from duly._db.line import Line
     from duly._db.sessions.base import Session
 
 
@@ -53,6 +54,7 @@ class Database:
         where: Its name for people, without secrets.
         ours: The engine was made here, so its connections may be set up for duly.
         bell: Wakes this process's relays when messages were committed.
+        line: Wakes those of other processes; None where nobody asked for it.
         is_async: Its driver is one of an event loop's: it may be used only `waiting.in_loop`.
     """
 
@@ -93,6 +95,7 @@ class Database:
         self.where = f"SQLite file {self.path}" if self.path else shown.render_as_string()
         self.secrets = _secrets(url)
         self.bell = Bell(self.path or f"{self.dialect.name} {url.host}:{url.port}/{url.database}")
+        self.line: Line | None = None
         self.ledger_id: str | None = None
         self.nontransactional: frozenset[str] = frozenset()
         self._pid = os.getpid()
@@ -140,7 +143,25 @@ class Database:
     def attempt_ended(self, *, applied: bool) -> None:
         """An attempt of this thread has come to its end, and its connection was given back."""
         if applied and self.bell.is_used:
-            self.bell.ring()
+            self.ring()
+
+    def ring(self) -> None:
+        """Messages were committed: wake the relays."""
+        self.bell.ring()
+        if self.line is not None:
+            self.line.tell()
+
+    @contextmanager
+    def heard(self, call: Callable[[], None]) -> Iterator[None]:
+        """While inside, *call* when messages were committed; from any thread."""
+        self.bell.hear(call)
+        listener = None if self.line is None else self.line.listen(call)
+        try:
+            yield
+        finally:
+            self.bell.leave(call)
+            if listener is not None:
+                listener.close()
 
     @contextmanager
     def session(self) -> Iterator[Session]:

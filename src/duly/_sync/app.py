@@ -47,10 +47,12 @@ class App(Delivering, Consuming):
         evidence_after: How long an attempt runs before it is marked as under way.
         started_by: Who starts attempts here, for people; the default names user and host.
         name: Of the App. With a name, a job that its code no longer defines is retired.
+        listen: On PostgreSQL: tell relays of other processes of the messages that attempts here
+            commit, and let relays here listen for those of others.
 
     Raises:
-        UsageError: The URL cannot be read, or names what duly does not serve. The database
-            is not touched before it is needed.
+        UsageError: The URL cannot be read, or names what duly does not serve, or cannot listen.
+            The database is not touched before it is needed.
     """
 
     # Definitions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core.instants import from_us
 from duly._db.connect import Database
+from duly._db.line import Line
 from duly._sync.attempts import Attempts
 from duly._sync.claim import seconds
 from duly._sync.manner import SYNCHRONOUS
@@ -40,6 +41,7 @@ class AppBase:
         evidence_after: timedelta | float = 0.25,
         started_by: str | None = None,
         name: str = "",
+        listen: bool = False,
         manner: Manner = SYNCHRONOUS,
     ) -> None:
         if not isinstance(database, Database):
@@ -47,6 +49,8 @@ class AppBase:
                 database, schema=schema, untested=allow_untested, is_async=manner.is_async
             )
         self.database = database
+        if listen:
+            database.line = Line(database)
         self.jobs: dict[str, Job] = {}
         self.consumers: dict[str, Callable[..., Any]] = {}
         self.name = name
@@ -82,6 +86,8 @@ class AppBase:
         self._attempts.markers.close()
         for each in self._attempts.destinations.values():
             each.channel.close()
+        if self.database.line is not None:
+            self.database.line.close()
         self.database.engine.dispose()
 
     # For tests

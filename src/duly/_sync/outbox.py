@@ -243,7 +243,7 @@ class Outbox:
                 return found
 
             done += decided(self._database, work, about=f"outbox {action}")
-        self._database.bell.ring()
+        self._database.ring()
         return done
 
     def _refusal(

@@ -186,13 +186,12 @@ class Relay:
 
     def work(self, stop: Stop) -> Delivered:
         """Send what falls due, until *stop*; then wait for what is under way, and write it down."""
-        self._database.bell.hear(self.hear)
         try:
-            while not (self._is_ended or stop.is_set()):
-                self._round()
+            with self._database.heard(self.hear):
+                while not (self._is_ended or stop.is_set()):
+                    self._round()
             return self.delivered
         finally:
-            self._database.bell.leave(self.hear)
             try:
                 self._drain()
             finally:
