@@ -65,9 +65,22 @@ def test_explain_starts_with_the_verdict(bank: Bank, duly: Duly) -> None:
 
 
 def test_explain_of_a_key_that_never_began_says_so(bank: Bank, duly: Duly) -> None:
-    ended = duly("--database", bank.url, "explain", KEY)
+    ended = duly("--app", bank.app, "explain", KEY)
     assert ended.code == 0
     assert "no attempt" in ended.out
+
+
+def test_explain_of_a_key_whose_job_nobody_knows_exits_2(bank: Bank, duly: Duly) -> None:
+    """A slip in the name is not told as work that is missing; `history` ends so too."""
+    duly("--app", bank.app, "run", "daily-credit", "--at", DAY)
+
+    ended = duly("--database", bank.url, "explain", f"daily-credits:{DAY}")
+    of_another_day = duly("--database", bank.url, "explain", "daily-credit:2020-01-01T00:00:00Z")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "no job is called 'daily-credits'" in ended.err
+    assert "did you mean 'daily-credit'?" in ended.err
+    assert (of_another_day.code, "no attempt" in of_another_day.out) == (0, True)
 
 
 def test_check_exits_0_or_4(bank: Bank, duly: Duly) -> None:

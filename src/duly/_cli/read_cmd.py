@@ -74,7 +74,11 @@ def explain(settings: Settings, *, key: str, limit: int) -> int:
     """
     from duly._cli.app_loading import load
 
-    found = load(settings).explain(key, limit=limit)
+    app = load(settings)
+    found = app.explain(key, limit=limit)
+    if not (found.settled or found.attempts or found.refused or found.running or found.audit):
+        # Nothing is known of the key: that is an answer, unless nobody knows its job either.
+        app.history(found.occurrence.job, limit=1)
     if settings.json:
         from duly._cli import evidence_json
 
