@@ -132,8 +132,30 @@ def test_message_that_is_released_is_handled_once(post: Post) -> None:
     assert first.value == again.value == {"said": 2}
     assert post.effects == 2
     assert post.parked[0][:3] == ("m-1", "conflict", "taken")
-    with pytest.raises(duly.OperatorError):
-        post.office.release_parked(post.consumer, SOURCE, "m-1", reason="again", actor="ann")
+    with pytest.raises(duly.OperatorError, match=r"is handled already \(by ann: two orders\)"):
+        post.office.release_parked(post.consumer, SOURCE, "m-1", reason="again", actor="bob")
+
+
+@pytest.mark.parametrize(
+    ("decide", "said"),
+    [
+        ("release_parked", "is released already: its next delivery is handled as new"),
+        ("discard_parked", "is discarded already: its deliveries are acknowledged unhandled"),
+    ],
+)
+def test_second_decision_of_the_same_kind_says_who_made_the_first(
+    post: Post, decide: str, said: str
+) -> None:
+    """And leaves it as it is."""
+    post.deliver(payload=1)
+    parked(post, payload=2)
+    act = getattr(post.office, decide)
+    act(post.consumer, SOURCE, "m-1", reason="two orders", actor="ann")
+    with pytest.raises(duly.OperatorError) as refused:
+        act(post.consumer, SOURCE, "m-1", reason="again", actor="bob")
+    assert f"{said} (by ann: two orders); nothing was changed now" in str(refused.value)
+    entry = post.office.inbox_message(post.consumer, SOURCE, "m-1")
+    assert [(each.actor, each.reason) for each in entry.parked] == [("ann", "two orders")]
 
 
 def test_released_message_whose_handler_fails_stays_released(post: Post) -> None:

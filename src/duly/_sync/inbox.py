@@ -32,6 +32,12 @@ _FROM = {
     ParkedState.DISCARDED: (ParkedState.HELD, ParkedState.RELEASED),
 }
 
+_DECIDED = {
+    ParkedState.RELEASED: "is released already: its next delivery is handled as new",
+    ParkedState.DISCARDED: "is discarded already: its deliveries are acknowledged unhandled",
+    ParkedState.TAKEN: "was released, and the delivery that came then is handled already",
+}
+
 
 def messages(database: Database, consumer: str, limit: int) -> list[InboxMessage]:
     """The messages of a consumer, newest first."""
@@ -100,6 +106,8 @@ def settle(
             **session.bounds(wait),
         }
         if session.change("parked_settle", binds) != 1:
+            if found.state is ParkedState.TAKEN:
+                raise _decided_already(message, found)
             raise OperatorError(
                 f"{message.key} changed meanwhile: look at it again with `duly inbox show`"
             )
@@ -177,12 +185,21 @@ def _meant(
         raise UsageError(
             f"{message.key} has {len(free)} bodies parked ({names}): name one with --fingerprint"
         )
+    if wanted and all(row.state is state for row in wanted):
+        raise _decided_already(message, wanted[0])
     if not free:
         states = ", ".join(sorted({row.state.value for row in wanted})) or "none of that body"
         raise OperatorError(
             f"{message.key} cannot become {state.value}: what is parked there is {states}"
         )
     return free[0]
+
+
+def _decided_already(message: Message, found: ParkedMessage) -> OperatorError:
+    return OperatorError(
+        f"{message.key} {_DECIDED[found.state]} (by {found.actor}: {found.reason}); nothing was"
+        " changed now"
+    )
 
 
 def _message(session: Session, row: Row) -> InboxMessage:
