@@ -177,8 +177,6 @@ def _check_mended(cell: Cell, ended: object, stage: Stage) -> None:
     free = cell.op in {"Begin", "LockGuard", "ReadHorizon", "Claim", "Cover"} and not (
         cell.op == last and cell.moment == "after"
     )
-    if cell.kind == "cut" and cell.database == "sqlite":
-        return
     if cell.is_past_block and not cell.has_landed:
         # Nobody can do the block again, so whoever started it is told that nothing was done.
         if cell.kind == "contention":

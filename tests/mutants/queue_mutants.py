@@ -81,4 +81,13 @@ QUEUE_MUTANTS = [
         new="",
         killer=LINE + "test_a_second_transaction_from_inside_a_handler_is_refused_at_once",
     ),
+    Mutant(
+        name="closed-is-an-error-of-its-own",
+        rule="A SQLite connection that was closed is lost, so the attempt is made again.",
+        file="_db/sessions/sqlite_driver.py",
+        old="            if not self.is_closed():\n",
+        new="            if True:\n",
+        killer="tests/faults/test_attempt.py::test_fault_at_any_op_leaves_one_effect_or_none"
+        "[sqlite-applied-4-before-Commit-cut]",
+    ),
 ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import Params, allow_ends, refuse_ends
-from duly._db.sessions.sqlite_driver import BUSY_SLICE_MS, SqliteSession
+from duly._db.sessions.sqlite_driver import BUSY_SLICE_MS, SqliteSession, unless_closed
 from duly._db.sessions.stopping import stoppable
 from duly._db.waiting import awaited, in_loop
 from duly.errors import NoTransaction
@@ -58,14 +58,14 @@ class AiosqliteSession(SqliteSession):
         self.driver: Any = driver
         self._caller_until_s = 0.0
 
-    run = _there(SqliteSession.run)
-    change = _there(SqliteSession.change)
+    run = unless_closed(_there(SqliteSession.run))
+    change = unless_closed(_there(SqliteSession.change))
     files = _there(SqliteSession.files)
-    begin = _there(SqliteSession.begin)
-    claim = _there(SqliteSession.claim)
-    lock_guard = _there(SqliteSession.lock_guard)
+    begin = unless_closed(_there(SqliteSession.begin))
+    claim = unless_closed(_there(SqliteSession.claim))
+    lock_guard = unless_closed(_there(SqliteSession.lock_guard))
     after_handler = _there(SqliteSession.after_handler)
-    commit = _there(SqliteSession.commit)
+    commit = unless_closed(_there(SqliteSession.commit))
     rollback = _there(SqliteSession.rollback)
     release = _there(SqliteSession.release)
     restore = _there(SqliteSession.restore)
@@ -74,6 +74,9 @@ class AiosqliteSession(SqliteSession):
     claim_row_in_caller = _there(SqliteSession.claim_row_in_caller)
     _arm_there = _there(SqliteSession.arm)
     _disarm_there = _there(SqliteSession.disarm)
+
+    def is_closed(self) -> bool:
+        return self.driver._connection is None  # noqa: SLF001 - its thread is not asked
 
     async def sent(self, work: Callable[[], Any]) -> Any:
         """What *work* returns, done in the connection's thread after all that came before."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import SQLITE, Dialect, ErrorKind
@@ -21,10 +22,10 @@ from duly._db.sessions.base import (
     refuse_ends,
 )
 from duly._db.write_queue import Kept, Place
-from duly.errors import InvariantBroken, NoTransaction
+from duly.errors import ConnectionLost, InvariantBroken, NoTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 # SQLITE_TRANSACTION, SQLITE_ATTACH: a second file does not always commit with the first.
 # SAVEPOINT has a code of its own and passes.
@@ -42,6 +43,30 @@ class SqliteConnection(sqlite3.Connection):
     """
 
     asked_by: SqliteSession | None = None
+
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+def unless_closed(
+    method: Callable[Concatenate[Any, Given], Value],
+) -> Callable[Concatenate[Any, Given], Value]:
+    """*method* of a session, which tells of a closed connection as a server's would."""
+
+    @wraps(method)
+    def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
+        try:
+            return method(self, *args, **named)
+        except sqlite3.ProgrammingError as error:
+            # It has no code, and so have mistakes in a statement: the connection is asked.
+            if not self.is_closed():
+                raise
+            raise ConnectionLost(
+                "the SQLite connection was closed while duly used it, which rolled back: try again"
+            ) from error
+
+    return called
 
 
 class SqliteSession(Session):
@@ -73,6 +98,14 @@ class SqliteSession(Session):
         finally:
             self.raw.text_factory = text_factory
 
+    def is_closed(self) -> bool:
+        """Whether the connection was closed, by whomever."""
+        try:
+            return self.raw.total_changes < 0
+        except sqlite3.ProgrammingError:
+            return True
+
+    @unless_closed
     def _execute(self, text: str, params: Params) -> Any:
         return self._plain(text, {"now_us": host_clock_us(), **params})
 
@@ -95,6 +128,7 @@ class SqliteSession(Session):
     def clock_us(self) -> int:
         return host_clock_us()
 
+    @unless_closed
     def begin(self, wait: float) -> None:
         self.rollback()
         if self.raw.isolation_level is None:
@@ -146,6 +180,7 @@ class SqliteSession(Session):
         rows = self.run(names["claim"], params)
         return Claimed(bool(rows) and rows[0][0] is not None, host_clock_us())
 
+    @unless_closed
     def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
         # The write lock keeps every prune out; our own transaction holds it already. A
         # caller's may not: a SELECT begins none there, and a prune between the horizon's
@@ -213,6 +248,7 @@ class SqliteSession(Session):
     def in_transaction(self) -> bool:
         return self.raw.in_transaction
 
+    @unless_closed
     def commit(self, wait: float) -> bool:
         if not self.raw.in_transaction:
             return False
