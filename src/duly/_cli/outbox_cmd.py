@@ -211,8 +211,8 @@ def _note(
 ) -> None:
     """What stdout does not say: that others match too, or that none does."""
     if more:
-        said = f"more than --limit {limit} match, and the others are left out: give a higher one, "
-        said += "up to 100000, or narrow the choice"
+        said = f"more than --limit {limit} match, and the others are left out: narrow the choice, "
+        said += "or give a higher one (up to 100000)"
     elif not found and action in DECIDES:
         said = "no message matches, so there is nothing to decide about"
     else:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import html
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["kept", "quotes"]
 
@@ -32,14 +33,30 @@ def kept(text: str, secrets: Iterable[str]) -> str:
 def quotes(text: str, secrets: Iterable[str]) -> bool:
     """Whether *text* holds a run of one of *secrets*: plain, escaped, in base64 or in hex."""
     forms = {_folded(form) for form in _read(text)}
+    found: dict[int, set[str]] = {}
     for secret in secrets:
-        parts = [part for part in secret.split() if len(part) >= RUN]
-        for written in {w for part in (secret, *parts) for w in _written(part)}:
-            size = min(RUN, len(written))
-            runs = {written[at : at + size] for at in range(len(written) - size + 1)}
-            if size >= 3 and any(run in form for form in forms for run in runs):
+        for size, runs in _runs_of(secret).items():
+            if size not in found:
+                found[size] = {run for form in forms for run in _runs(form, size)}
+            if not runs.isdisjoint(found[size]):
                 return True
     return False
+
+
+@lru_cache(maxsize=256)  # each send asks for the same ones
+def _runs_of(secret: str) -> dict[int, frozenset[str]]:
+    """What is a quote of *secret*, by its length."""
+    found: dict[int, frozenset[str]] = {}
+    parts = [part for part in secret.split() if len(part) >= RUN]
+    for written in {w for part in (secret, *parts) for w in _written(part)}:
+        size = min(RUN, len(written))
+        if size >= 3:
+            found[size] = found.get(size, frozenset()) | set(_runs(written, size))
+    return found
+
+
+def _runs(text: str, size: int) -> Iterator[str]:
+    return (text[at : at + size] for at in range(len(text) - size + 1))
 
 
 def _read(text: str) -> list[str]:
@@ -47,6 +64,8 @@ def _read(text: str) -> list[str]:
     found = [text]
     for _ in range(3):
         text = html.unescape(unquote(_ESCAPE.sub(_character, text)))
+        if text == found[-1]:
+            break
         found.append(text)
     return found
 
