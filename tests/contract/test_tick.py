@@ -429,6 +429,7 @@ def test_clock_behind_what_is_settled_is_told_by_a_worker_once(
 
     told = [(record.getMessage(), record.__dict__["job"]) for record in caplog.records]
     assert told == [("clock_behind", bank.job)]
+    assert f"`duly history {bank.job}`" in caplog.records[0].__dict__["error"]
 
 
 def test_occurrence_that_a_person_ran_early_is_no_clock_behind(bank: Bank) -> None:

@@ -56,13 +56,19 @@ def test_body_that_was_cut_off_is_refused_and_leaves_its_key(wsgi_shop: Shop) ->
     assert wsgi_shop.effects == 1
 
 
-def test_key_store_that_cannot_be_reached_is_503(shop: Shop) -> None:
+def test_key_store_that_cannot_be_reached_is_503(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nothing was done, and the same request may be repeated."""
     with testing.fault(shop.faults_of, op="Begin", when="before", kind="raise", times=1000,
                        error=duly.ConnectionLost("away")):  # fmt: skip
         shop.settings["wait"] = 0.1
         response = shop.post()
     assert (response.status_code, code_of(response)) == (503, "store_unavailable")
+    [record] = [each for each in caplog.records if each.name == "duly.http"]
+    assert record.__dict__["error"].endswith(
+        "to repeat its request with the same key, which decides"
+    )
     assert shop.calls == 0
     assert shop.post().status_code == 201
 

@@ -131,7 +131,7 @@ def slow_then(go: threading.Event, calls: list[int]) -> Callable[[Any], Answer]:
 
 
 def test_two_relays_and_a_lease_shorter_than_the_send_keep_the_late_one_as_evidence(
-    desk: Desk,
+    desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One of them has the say; what the other says is kept, and overwrites nothing."""
     go, calls = threading.Event(), list[int]()
@@ -153,6 +153,8 @@ def test_two_relays_and_a_lease_shorter_than_the_send_keep_the_late_one_as_evide
     thread.join(20)
     assert calls == [1, 2]
     assert first[0].late == 1
+    [told] = [each for each in caplog.records if each.getMessage() == "late_answer"]
+    assert f"`duly outbox show {desk.ids[0]}`" in told.__dict__["error"]
     assert desk.one("state, started, finished") == ("sent", 2, 1)
     late, mine = desk.sends_of(desk.ids[0])
     assert (late.late, late.verdict, late.evidence) == (True, "sent", "send 1")

@@ -66,11 +66,13 @@ class Answered:
         report: How its attempt ended.
         answer: What the application answered just now, if its transaction committed.
         stored: What it had answered to the first request, if this is a replay.
+        key: As the client chose it.
     """
 
     report: ops.Report
     answer: Answer | None
     stored: Answer | None
+    key: str
 
 
 def answered(
@@ -106,7 +108,7 @@ def answered(
     with available():
         report = shell.drive(attempt(request))
     raise_interruption(f"idempotency key {asked.key!r}", report)
-    return Answered(report, row.answer, row.stored)
+    return Answered(report, row.answer, row.stored, asked.key)
 
 
 @contextmanager

@@ -14,11 +14,14 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duly._db.waiting import joined
+from duly._sync.warned import not_marked, not_unmarked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
 log = logging.getLogger("duly.markers")
@@ -131,12 +134,15 @@ class Markers:
                     continue
             idle_since = time.monotonic()
             for marker in ready:
-                self._try(self.store.add, marker)
+                self._try(partial(self.store.add, marker), partial(not_marked, marker))
             for attempt_id in gone:
                 if attempt_id in self._written:
                     self._written.discard(attempt_id)
-                    self._try(self.store.remove, attempt_id)
-        self._try(self.store.close)
+                    self._try(
+                        partial(self.store.remove, attempt_id), partial(not_unmarked, attempt_id)
+                    )
+        with contextlib.suppress(Exception):
+            self.store.close()
 
     def _sleep(self, now: float, idle_since: float) -> None:
         if self._due:
@@ -150,10 +156,12 @@ class Markers:
             self._condition.wait()
             self._asleep = False
 
-    def _try(self, call: Any, *args: Any) -> None:
+    def _try(
+        self, call: Callable[[], None], told: Callable[[BaseException], dict[str, Any]]
+    ) -> None:
         try:
-            call(*args)
+            call()
         except Exception as error:
-            log.warning("marker_not_kept", extra={"error": str(error)})
+            log.warning("marker_not_kept", extra=told(error))
             with contextlib.suppress(Exception):
                 self.store.close()

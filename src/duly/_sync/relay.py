@@ -27,6 +27,7 @@ from duly._core.quotes import kept
 from duly._core.redact import redact
 from duly._core.states import MessageState
 from duly._db.waiting import Wake
+from duly._sync import warned
 from duly._sync.process import host_name
 from duly._sync.relay_shell import RelayShell
 from duly._sync.telling import carried, listening
@@ -283,8 +284,7 @@ class Relay:
         match state:
             case None:
                 self.delivered.late += 1
-                told = {"message_id": str(under.row.id), "destination": lane.to.name}
-                log.warning("late_answer", extra=told)
+                log.warning("late_answer", extra=warned.late_answer(under.row.id, lane.to.name))
             case MessageState.SENT:
                 self.delivered.sent += 1
             case MessageState.UNCERTAIN:
@@ -327,7 +327,8 @@ class Relay:
             except Exception as error:
                 failures += 1
                 if failures == DRAIN_TRIES:
-                    log.warning("answers_lost", extra={"error": str(error)})
+                    cause = error.cause if isinstance(error, ops.Fault) else error
+                    log.warning("answers_lost", extra=warned.answers_lost(len(self._ended), cause))
                     return  # their leases end, and leave the doubt that there is
             if self._in_flight():
                 self._wake.wait(min(1.0, max(0.001, until_s - time.monotonic())))

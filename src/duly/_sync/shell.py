@@ -20,7 +20,7 @@ from duly._core.states import ErrorOrigin, Outcome
 from duly._db.dialects import ErrorKind, code_text
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
-from duly._sync import nesting
+from duly._sync import nesting, warned
 from duly._sync.budget import SETTLE_S, Budget
 from duly._sync.handling import Handling, run_without_transaction
 from duly._sync.work import Account, Work
@@ -375,7 +375,7 @@ class Shell:
             self._discard()
             return ops.Lost(error)
         if isinstance(op, ops.Record | ops.CountDuplicate):
-            log.warning("evidence_not_kept", extra={"error": str(error)})
+            log.warning("evidence_not_kept", extra=warned.not_recorded(self._work.request, error))
         return ops.Refused(error)
 
     # The way out

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duly._core.wakeup import DatabaseClock, Look, Steps, look_again, sleep_s
 from duly._db.waiting import Queue, begin
+from duly._sync import warned
 from duly._sync.deadline import WorkerStopped
 from duly._sync.looking import Worked, hard_end, look_of, next_due, require_connections
 from duly._sync.ticking import Ran, Ticking
@@ -235,7 +236,7 @@ class Worker:
         """Tell once of a clock that went back, or was ahead once."""
         behind = self._ticking.clock_behind(at)
         for name in sorted(set(behind) - set(self._behind)):
-            log.warning("clock_behind", extra={"job": name, "at": at.isoformat()})
+            log.warning("clock_behind", extra=warned.clock_behind(name, at))
         self._behind = behind
 
     def _next_event(self) -> None:

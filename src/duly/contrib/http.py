@@ -18,7 +18,7 @@ from duly._core import idempotency
 from duly._core.idempotency import Answer, Asked
 from duly._core.states import Disposition, Outcome
 from duly._core.wording import shown
-from duly._sync.answering import NotKept, StoreUnavailable
+from duly._sync.answering import NotKept
 from duly._sync.claim import seconds
 from duly.errors import IncomingInvalid, NoTransaction, TransactionEnded, UsageError
 
@@ -300,12 +300,16 @@ def final(done: Answered) -> Answer:
             " idempotency key, so its effect may have landed: look at the data; the key stays"
             " refused"
         )
-    return unavailable()
+    return unavailable(
+        f"whether a request under the idempotency key {shown(done.key)} was committed could not be"
+        " learnt"
+    )
 
 
-def unavailable(error: StoreUnavailable | None = None) -> Answer:
+def unavailable(why: object) -> Answer:
     """503: nothing is known to be done; the same request may be repeated."""
-    log.warning("http_keys_unavailable", extra={"error": str(error or "the commit's fate")})
+    said = f"{why}; the client was told to repeat its request with the same key, which decides"
+    log.warning("http_keys_unavailable", extra={"error": said})
     return problem(
         503,
         "store_unavailable",
