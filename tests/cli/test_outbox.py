@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JOBS = """
-import duly
+import {module}
 from duly.channels import Http
 
-app = duly.App("sqlite:///bank.db")
+app = {module}.App("sqlite:///bank.db")
 app.destination("pay", Http({url!r}))
 
 @app.job("bill")
-def bill(run):
+{define} bill(run):
     for n in range(2):
         run.send("pay", n, name=str(n))
 """
@@ -40,10 +40,13 @@ def peer() -> Iterator[Peer]:
         yield made
 
 
-@pytest.fixture
-def folder(tmp_path: Path, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the jobs of a bill and its messages in the outbox."""
-    (tmp_path / "bills.py").write_text(JOBS.format(url=peer.url))
+@pytest.fixture(params=[("duly", "def"), ("duly.aio", "async def")], ids=["sync", "aio"])
+def folder(
+    request: pytest.FixtureRequest, tmp_path: Path, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder with the jobs of a bill, of either kind, and its messages in the outbox."""
+    module, define = request.param
+    (tmp_path / "bills.py").write_text(JOBS.format(module=module, define=define, url=peer.url))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DULY_APP", "bills:app")
     monkeypatch.delitem(sys.modules, "bills", raising=False)
@@ -214,14 +217,9 @@ def test_deliver_with_no_pause_is_refused(poll: str, capsys: pytest.CaptureFixtu
     assert (code, err.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize("module", ["duly", "duly.aio"])
-def test_signal_lets_what_is_under_way_end(folder: Path, peer: Peer, module: str) -> None:
+def test_signal_lets_what_is_under_way_end(folder: Path, peer: Peer) -> None:
     """It is waited for and written down: no doubt is left by a deployment."""
     peer.always = Does(after_s=1.0)
-    if module == "duly.aio":
-        made = JOBS.format(url=peer.url).partition("@app.job")[0]
-        code = made.replace("duly.App", "duly.aio.App").replace("import duly", "import duly.aio", 1)
-        (folder / "bills.py").write_text(code)
     environment: dict[str, Any] = {**os.environ, "DULY_APP": "bills:app"}
     with subprocess.Popen(
         [sys.executable, "-m", "duly", "deliver"],

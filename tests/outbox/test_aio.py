@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import duly
 import duly.aio
 from duly._core import ops
-from duly.channels import Call, Http
+from duly._core.states import MessageState
+from duly.channels import Answer, Call, Http
 from tests.contract.bank import async_url
 
 if TYPE_CHECKING:
@@ -234,3 +235,47 @@ def test_commit_of_an_async_once_rings_for_the_relays_of_the_process(desk: Desk)
 
 def _at(desk: Desk) -> str:
     return desk.at.isoformat().replace("+00:00", "Z")
+
+
+def test_person_decides_through_an_async_app(desk: Desk) -> None:
+    """Each method of its outbox is the synchronous one, awaited; a lookup lets the loop turn."""
+    from duly._aio.outbox import Outbox
+    from duly._sync.outbox import Outbox as SyncOutbox
+
+    def public(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert public(Outbox) == public(SyncOutbox)
+    unsure = Answer.ambiguous("read_timeout", "nobody answered")
+    who = {"reason": "looked at the receiver", "actor": "ops"}
+    asked, turned = threading.Event(), threading.Event()
+
+    def lookup(_message: Any) -> bool:
+        asked.set()
+        return turned.wait(20)
+
+    async def main() -> None:
+        async with billing(desk, Call(lambda _message: unsure), lookup=lookup) as app:
+            for _ in range(3):
+                await app.run(desk.job, at=desk.at, off_schedule=True)
+            await app.deliver(once=True)
+            found = await app.outbox.messages(destination=desk.to)
+            assert [each.state for each in found] == [MessageState.UNCERTAIN] * 3
+            first, second, third = (each.id for each in found)
+            assert await app.outbox.rehearse("confirm", first) == {first: None}
+            assert await app.outbox.confirm(first, **who) == [first]
+            with pytest.raises(duly.MessageSettled):
+                await app.outbox.redrive(first, **who)
+            assert await app.outbox.redrive(second, **who) == [second]
+
+            looking = asyncio.create_task(app.outbox.lookup(third))
+            await came(asked)
+            turned.set()  # by the loop, while the lookup waits
+            assert await looking == {third: MessageState.SENT}
+
+            (decision,) = (await app.outbox.show(first)).decisions
+            assert (decision["action"], decision["actor"]) == ("outbox confirm", "ops")
+            (ours,) = [each for each in await app.outbox.summary() if each.destination == desk.to]
+            assert (ours.pending, ours.uncertain) == (1, 0)
+
+    asyncio.run(main())

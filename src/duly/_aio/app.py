@@ -7,15 +7,16 @@ handler of an async App is a coroutine function.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial, update_wrapper, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from functools import update_wrapper, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from duly._aio.awaiting import Awaiting, Given, awaits
 from duly._aio.blocking import Watched
 from duly._aio.loops import OneLoop
 from duly._aio.run import Run
-from duly._aio.turn import AWAITED, performed
+from duly._aio.turn import AWAITED
 from duly._core.job import is_awaited
 from duly._db.waiting import awaited
 from duly._sync.app import App as SyncApp
@@ -28,40 +29,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
+    from duly._aio.outbox import Outbox
     from duly._core.channel import Channel
     from duly._core.destination import Destination
     from duly._core.job import Job
     from duly._db.connect import Database
     from duly._sync.shell import Probe
 
-Given = ParamSpec("Given")
-Value = TypeVar("Value")
 Handler = TypeVar("Handler", bound=Callable[..., Coroutine[Any, Any, Any]])
-
-
-def _awaits(
-    method: Callable[Concatenate[Any, Given], Value],
-) -> Callable[Concatenate[App, Given], Coroutine[Any, Any, Value]]:
-    """The synchronous *method*, awaited."""
-
-    async def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Value:
-        self._loop.require()
-        given = {name: _in_place(value) for name, value in named.items()}
-        return await performed(partial(cast("Any", method), self._app, *args, **given))
-
-    update_wrapper(called, method)
-    return called
-
-
-def _in_place(given: Any) -> Any:
-    """A listener of the caller's, awaited where the synchronous method calls it."""
-    if not (callable(given) and is_awaited(given)):
-        return given
-
-    def called(*args: Any) -> Any:
-        return awaited(given(*args))
-
-    return called
 
 
 def _defines(
@@ -70,7 +45,7 @@ def _defines(
     """`App.job`, for handlers that are coroutine functions."""
 
     def called(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Any:
-        define = method(self._app, *args, **named)
+        define = method(self._sync, *args, **named)
 
         def decorate(handler: Handler) -> Handler:
             if not is_awaited(handler):
@@ -93,7 +68,7 @@ def _defines(
     return called
 
 
-class App:
+class App(Awaiting):
     """The jobs of one process and the database that keeps them, for code that awaits.
 
     Args:
@@ -105,6 +80,8 @@ class App:
         UsageError: The URL cannot be read, or names what duly does not serve, or cannot listen.
             The database is not touched before it is needed.
     """
+
+    _sync: SyncApp
 
     def __init__(
         self,
@@ -118,7 +95,7 @@ class App:
         listen: bool = False,
     ) -> None:
         engine = database.sync_engine if isinstance(database, AsyncEngine) else database
-        self._app = SyncApp(
+        self._sync = SyncApp(
             engine,
             schema=schema,
             allow_untested=allow_untested,
@@ -128,60 +105,67 @@ class App:
             listen=listen,
             manner=AWAITED,
         )
-        self._loop = OneLoop(self._app.database, "duly.aio.App")
+        self._loop = OneLoop(self._sync.database, "duly.aio.App")
 
     @property
     def database(self) -> Database:
         """The database; its engine is for code that SQLAlchemy runs in a greenlet."""
-        return self._app.database
+        return self._sync.database
 
     @property
     def destinations(self) -> Mapping[str, Destination]:
         """The destinations that are registered, by name."""
-        return self._app.destinations
+        return self._sync.destinations
 
     def destination(self, name: str, channel: Channel, **settings: Any) -> Destination:
         """Register where handlers may send messages; see `duly.App.destination`."""
-        return self._app.destination(name, channel, **settings)
+        return self._sync.destination(name, channel, **settings)
+
+    @property
+    def outbox(self) -> Outbox:
+        """What persons see of messages, and decide about them; its methods are awaited."""
+        from duly._aio.outbox import Outbox
+
+        return Outbox(self._sync.outbox, self._loop)
 
     @property
     def jobs(self) -> dict[str, Job]:
         """The jobs that are defined, by name."""
-        return self._app.jobs
+        return self._sync.jobs
 
     job = _defines(SyncApp.job)
     consumer = _defines(SyncApp.consumer)
-    init = _awaits(SyncApp.init)
-    register = _awaits(SyncApp.register)
-    run = _awaits(SyncApp.run)
-    tick = _awaits(SyncApp.tick)
-    work = _awaits(SyncApp.work)
-    deliver = _awaits(SyncApp.deliver)
-    plan = _awaits(SyncApp.plan)
-    missing = _awaits(SyncApp.missing)
-    status = _awaits(SyncApp.status)
-    sweep = _awaits(SyncApp.sweep)
-    history = _awaits(SyncApp.history)
-    explain = _awaits(SyncApp.explain)
-    occurrence = _awaits(SyncApp.occurrence)
-    waive = _awaits(SyncApp.waive)
-    waive_missing = _awaits(SyncApp.waive_missing)
-    correct = _awaits(SyncApp.correct)
-    pause = _awaits(SyncApp.pause)
-    resume = _awaits(SyncApp.resume)
-    retire = _awaits(SyncApp.retire)
-    backfill = _awaits(SyncApp.backfill)
-    prune = _awaits(SyncApp.prune)
-    receive = _awaits(SyncApp.receive)
-    _answer_once = _awaits(SyncApp._answer_once)  # noqa: SLF001 - for duly.contrib.asgi
-    inbox_summary = _awaits(SyncApp.inbox_summary)
-    inbox_messages = _awaits(SyncApp.inbox_messages)
-    inbox_message = _awaits(SyncApp.inbox_message)
-    parked = _awaits(SyncApp.parked)
-    release_parked = _awaits(SyncApp.release_parked)
-    discard_parked = _awaits(SyncApp.discard_parked)
-    prune_inbox = _awaits(SyncApp.prune_inbox)
-    close = _awaits(SyncApp.close)
+    init = awaits(SyncApp.init)
+    register = awaits(SyncApp.register)
+    run = awaits(SyncApp.run)
+    tick = awaits(SyncApp.tick)
+    work = awaits(SyncApp.work)
+    deliver = awaits(SyncApp.deliver)
+    plan = awaits(SyncApp.plan)
+    missing = awaits(SyncApp.missing)
+    status = awaits(SyncApp.status)
+    sweep = awaits(SyncApp.sweep)
+    history = awaits(SyncApp.history)
+    explain = awaits(SyncApp.explain)
+    occurrence = awaits(SyncApp.occurrence)
+    waive = awaits(SyncApp.waive)
+    waive_missing = awaits(SyncApp.waive_missing)
+    correct = awaits(SyncApp.correct)
+    pause = awaits(SyncApp.pause)
+    resume = awaits(SyncApp.resume)
+    retire = awaits(SyncApp.retire)
+    backfill = awaits(SyncApp.backfill)
+    prune = awaits(SyncApp.prune)
+    receive = awaits(SyncApp.receive)
+    _answer_once = awaits(SyncApp._answer_once)  # noqa: SLF001 - for duly.contrib.asgi
+    inbox_summary = awaits(SyncApp.inbox_summary)
+    inbox_messages = awaits(SyncApp.inbox_messages)
+    inbox_message = awaits(SyncApp.inbox_message)
+    parked = awaits(SyncApp.parked)
+    release_parked = awaits(SyncApp.release_parked)
+    discard_parked = awaits(SyncApp.discard_parked)
+    prune_inbox = awaits(SyncApp.prune_inbox)
+    close = awaits(SyncApp.close)
 
     async def __aenter__(self) -> App:
         return self
@@ -198,11 +182,11 @@ class App:
 
     @property
     def _probe(self) -> Probe | None:
-        return self._app._probe  # noqa: SLF001 - the App it stands for
+        return self._sync._probe  # noqa: SLF001 - the App it stands for
 
     @_probe.setter
     def _probe(self, probe: Probe | None) -> None:
-        self._app._probe = probe  # noqa: SLF001 - as above
+        self._sync._probe = probe  # noqa: SLF001 - as above
 
 
 __all__ = ["App", "Result", "Run"]

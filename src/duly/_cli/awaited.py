@@ -34,12 +34,16 @@ class AwaitedApp:
 
     def __init__(self, app: App) -> None:
         self._awaited = app
-        self._app: Any = app._app  # noqa: SLF001 - the App it stands for
+        self._app: Any = app._sync  # noqa: SLF001 - the App it stands for
         self._runner = asyncio.Runner()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._app, name)
-        return partial(self._done, found) if inspect.ismethod(found) else found
+        return _waiting(self._app, name, self._done)
+
+    @property
+    def outbox(self) -> Any:
+        """Its outbox, whose methods wait too."""
+        return _Outbox(self._app.outbox, self._done)
 
     @property
     def started_by(self) -> str:
@@ -83,6 +87,22 @@ class AwaitedApp:
             return await performed(work), None
         except BaseException as error:
             return None, error
+
+
+class _Outbox:
+    """What an App calls its outbox; its methods wait as the App's own."""
+
+    def __init__(self, outbox: Any, done: Callable[..., Any]) -> None:
+        self._outbox, self._done = outbox, done
+
+    def __getattr__(self, name: str) -> Any:
+        return _waiting(self._outbox, name, self._done)
+
+
+def _waiting(of: Any, name: str, done: Callable[..., Any]) -> Any:
+    """An attribute; a method waits until it is done."""
+    found = getattr(of, name)
+    return partial(done, found) if inspect.ismethod(found) else found
 
 
 class _Stops:

@@ -62,6 +62,15 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+def aside(call: Callable[[], Value]) -> Value:
+    """What *call* returns, which may block: an event loop lets a thread do it."""
+    if not in_loop():
+        return call()
+    import asyncio
+
+    return awaited(asyncio.to_thread(call))
+
+
 @contextmanager
 def taken(lock: threading.Lock) -> Iterator[None]:
     """While inside, *lock* is held; its holder may do I/O."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
@@ -17,6 +18,7 @@ from duly._core.redress import DeliveryView, MessageView, Summary
 from duly._core.states import MessageState
 from duly._core.wording import shown
 from duly._db.messages import stored
+from duly._db.waiting import aside
 from duly._sync import redressing
 from duly._sync.deciding import decided, order
 from duly._sync.relay_shell import RelayShell
@@ -273,19 +275,20 @@ class Outbox:
             raise redressing.settled("lookup", session, row)
         return to
 
-    def _look(self, message: UUID) -> MessageState:
+    def _look(self, message_id: UUID) -> MessageState:
         self._readiness.ensure()
         token = uuid4()
 
         def claim(session: Session, _left: float) -> tuple[Stored, Destination, int]:
-            row = redressing.read(session, session.encode_id(message))
+            row = redressing.read(session, session.encode_id(message_id))
             clock_us = session.clock_us()
             to = self._lookup_begun(session, row, token, clock_us)
             return stored(session, row[20], row[:20]), to, clock_us
 
         found, to, clock_us = decided(self._database, claim, about="outbox lookup")
         assert to.lookup is not None
-        said = to.lookup(found.message(found.row.started, clock_us, to))
+        message = found.message(found.row.started, clock_us, to)
+        said = aside(partial(to.lookup, message))
         under = delivery.Under(to, found.row, token, is_lookup=True, found=said)
         shell = RelayShell(self._database, "lookup", None)
         try:
@@ -294,7 +297,7 @@ class Outbox:
             raise fault.cause from fault.cause.__cause__
         finally:
             shell.close()
-        return self.show(str(message)).state
+        return self.show(str(message_id)).state
 
 
 _CLOSED: Final = frozenset({MessageState.SENT.value, MessageState.CANCELLED.value})
