@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import secrets
 import signal
 import subprocess
@@ -12,12 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import MetaData, create_engine, text
+from sqlalchemy import MetaData, create_engine, inspect, text
 
 import duly
+from duly.channels import Answer, Call
+from duly.contrib import http
+from duly.contrib.alembic import include_name
+from duly.contrib.wsgi import IdempotencyMiddleware
 from tests.docs.pages import DOCS, Block, blocks
 
 if TYPE_CHECKING:
@@ -239,6 +245,99 @@ def test_job_role_of_the_runbook_may_tick(roles: Roles) -> None:
     app.close()
 
 
+def test_job_role_of_the_runbook_may_send_and_deliver(roles: Roles) -> None:
+    """In order too; a send that fails is tried again, and its operator decides about it."""
+    app = app_of(roles.job)
+    answers: list[Answer] = [Answer.refused("no", final=True), Answer.sent()]
+    app.destination("ledger", Call(lambda _message: answers.pop(0)))
+
+    @app.job("sends")
+    def send(run: duly.Run) -> None:
+        run.send("ledger", {"n": 1}, ordering_key="a")
+
+    app.run("sends", at(DAY))
+    assert app.deliver(once=True).dead == 1
+    [message] = [str(each.id) for each in app.outbox.messages(closed=True)]
+    operator = app_of(roles.operator)
+    operator.outbox.redrive(message, reason="it was repaired", actor="ann")
+    assert app.deliver(once=True).sent == 1
+    assert len(operator.outbox.show(message).decisions) == 1
+    operator.close()
+    app.close()
+
+
+def test_job_role_of_the_runbook_may_receive_and_its_operator_may_release_and_prune(
+    roles: Roles,
+) -> None:
+    """Taken, a duplicate, parked, released; in both ways of receiving, also below the horizon."""
+    app = app_of(roles.job)
+    app.consumer("billing")(_bill)
+    old: Any = {"consumer": "stock", "source": "shop", "sent_at": at(20 * DAY)}
+    for _ in range(2):
+        given: Any = {"source": "shop", "message_id": "1", "sent_at": at(10 * DAY)}
+        app.receive("billing", **given, payload={"units": 1})
+        with app.database.engine.begin() as connection:
+            duly.receive(connection, message_id="1", **old)
+    with pytest.raises(duly.MessageParked):
+        app.receive("billing", source="shop", message_id="1", payload={"units": 2})
+    operator = app_of(roles.operator)
+    operator.release_parked("billing", "shop", "1", reason="it is right", actor="ann")
+    assert app.receive("billing", source="shop", message_id="1", payload={"units": 2}).is_new
+    with pytest.raises(Exception, match="denied"):
+        app.prune_inbox(older_than=5 * DAY)
+    pruned = {each.job: each.occurrences for each in operator.prune_inbox(older_than=5 * DAY)}
+    assert pruned["stock"] == 1
+    for ident in ("1", "2"):
+        with app.database.engine.begin() as connection, pytest.raises(duly.MessageParked):
+            duly.receive(connection, message_id=ident, **old)
+    assert app.inbox_message("billing", "shop", "1").parked
+    operator.close()
+    app.close()
+
+
+def _bill(message: duly.Incoming) -> None:
+    message.execute("UPDATE balance SET units = units + :units WHERE id = 1", message.payload)
+
+
+def test_job_role_of_the_runbook_may_serve_under_idempotency_keys(roles: Roles) -> None:
+    """An answer that is stored, replayed, and forgotten by the operator's prune."""
+    app = app_of(roles.job)
+
+    def shop(_environ: Any, start_response: Any) -> list[bytes]:
+        http.connection().execute(text("UPDATE balance SET units = units + 1 WHERE id = 1"))
+        start_response("201 Created", [])
+        return [b"paid"]
+
+    served = IdempotencyMiddleware(shop, app, scope=lambda _environ: "ann")
+    client = httpx.Client(transport=httpx.WSGITransport(served), base_url="http://shop")
+    with client:
+        answers = [client.post("/", headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
+    assert [each.headers.get("Idempotent-Replayed") for each in answers] == [None, "true"]
+    assert {each.content for each in answers} == {b"paid"}
+    owner = duly.App(roles.owner)
+    with owner.database.engine.begin() as connection:
+        connection.execute(text("UPDATE duly_http_key SET expires_us = 1"))
+    owner.close()
+    operator = app_of(roles.operator)
+    operator.prune_inbox(older_than=5 * DAY, clock_is_right=True)
+    with operator.database.engine.connect() as connection:
+        assert connection.execute(text("SELECT body FROM duly_http_key")).scalars().all() == [None]
+    operator.close()
+    app.close()
+
+
+@pytest.mark.parametrize("section", ["PostgreSQL roles", "MariaDB roles"])
+def test_roles_of_the_runbook_name_every_table_that_there_is(section: str, tmp_path: Any) -> None:
+    """A table that a migration adds is granted, or the page says why not."""
+    app = duly.App(f"sqlite:///{tmp_path}/x.db")
+    app.init()
+    with app.database.engine.connect() as connection:
+        there = {name for name in inspect(connection).get_table_names() if "duly_" in name}
+    app.close()
+    granted = set(re.findall(r"\bduly_\w+", block("sql", section).text))
+    assert granted == there | {"duly_running"}
+
+
 def test_job_role_of_the_runbook_may_not_prune_nor_waive(roles: Roles) -> None:
     """Each is refused by the server, and nothing is done."""
     app = app_of(roles.job, _tear)
@@ -313,6 +412,7 @@ def test_torn_occurrence_is_held_until_it_is_settled(database: Database) -> None
 def test_autogenerate_with_the_snippet_leaves_dulys_tables_alone(database: Database) -> None:
     space: dict[str, Any] = {}
     exec(block("python", "Alembic").text, space)  # noqa: S102 - the page's own text
+    assert space["include_name"] is include_name, "the library's own, and no other"
     app = duly.App(database.url)
     app.init()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -281,6 +282,39 @@ def _keys(found: list[Block]) -> list[str]:
     keys = [line for block in found if block.language == "text" for line in block.text.split()]
     assert keys
     return keys
+
+
+def test_every_source_of_a_nominal_time_is_documented() -> None:
+    """What the code writes there, by whoever says a nominal time; and nothing else."""
+    (row,) = [line for line in TEXT.splitlines() if line.startswith("| `source` | where its")]
+    said = names(row) - {"source", "duly.claim", "duly.once"}
+    assert said == _sources()
+
+
+def _sources() -> set[str]:
+    """The constants that stand where the source of a nominal time is given."""
+    position = {"Nominal": 1, "_with_due": 1, "Start": 0, "Work": 5}
+    found: set[Any] = set()
+    for path in (ROOT / "src" / "duly").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Dict) and path.name == "claim.py":
+                found |= {
+                    value.value
+                    for key, value in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                    and key.value == "source"
+                    and isinstance(value, ast.Constant)
+                }
+            if not isinstance(node, ast.Call) or path.name in {"answering.py", "receiving.py"}:
+                continue  # these two leave no attempt: they have rows of their own
+            at = position.get(ast.unparse(node.func))
+            if at is None or len(node.args) <= at:
+                continue
+            given = node.args[at]
+            unread = len(node.args) > 1 and ast.unparse(node.args[1]) == "None"
+            if isinstance(given, ast.Constant) and isinstance(given.value, str) and not unread:
+                found.add(given.value)
+    return found
 
 
 def test_every_event_that_is_logged_is_documented() -> None:
