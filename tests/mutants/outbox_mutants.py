@@ -12,6 +12,7 @@ ACCEPTED = (
 )
 TELLING = "tests/channels/test_telling.py::"
 HTTP = "tests/outbox/test_http.py::"
+LINE = "tests/outbox/test_line.py::"
 
 OUTBOX_MUTANTS = [
     Mutant(
@@ -340,6 +341,31 @@ OUTBOX_MUTANTS = [
         new="        return work()\n",
         killer="tests/outbox/test_aio.py::"
         "test_cancellation_during_a_claim_still_sends_what_was_claimed[sqlite]",
+    ),
+    Mutant(
+        name="line-that-is-made-anew-looks-at-nothing",
+        rule="What was committed while nobody listened is looked for when somebody does again.",
+        file="_db/line.py",
+        old="            self._call()  # of what was committed meanwhile nobody hears any more\n",
+        new="",
+        killer=LINE + "test_line_that_was_cut_is_made_anew_and_loses_no_message[listener]",
+    ),
+    Mutant(
+        name="line-that-went-stale-tells-nobody",
+        rule="A notice that met a connection of before a restart goes out on a new one.",
+        file="_db/line.py",
+        old="                    wire = _Wire(self._database)\n"
+        "                    wire.execute(TELL)\n",
+        new="                    raise\n",
+        killer=LINE + "test_line_that_was_cut_is_made_anew_and_loses_no_message[teller]",
+    ),
+    Mutant(
+        name="process-that-ends-forgets-to-tell",
+        rule="A process that ends at once has told of what it committed.",
+        file="_db/line.py",
+        old="atexit.register(self.close)",
+        new="pass",
+        killer=LINE + "test_process_that_ends_at_once_has_told[sync]",
     ),
     Mutant(
         name="once-wakes-nobody",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.servers.postgresql import PostgresServer
 
 LISTENS = "datname = current_database() AND query IN ('LISTEN duly_outbox', 'SELECT 1')"
+TELLS = "datname = current_database() AND query = 'NOTIFY duly_outbox'"
 MODES = ("sync", "aio")
 
 
@@ -110,14 +111,26 @@ def test_message_of_whom_nobody_told_is_found_by_looking(
             send_some(silent, peer, 2)
 
 
-def test_line_that_was_cut_is_made_anew_and_loses_no_message(teller: Desk, peer: Peer) -> None:
+@pytest.mark.parametrize("end", [LISTENS, TELLS], ids=["listener", "teller"])
+def test_line_that_was_cut_is_made_anew_and_loses_no_message(
+    teller: Desk, peer: Peer, end: str
+) -> None:
     """What was committed while nobody listened is found when the relay listens again."""
     teller.receive(Http(peer.url))
     with relay(teller, peer):
         send_some(teller, peer, 2)
         for _ in range(3):
-            teller.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENS}")
+            cut(teller, end)
             send_some(teller, peer, 2)
+
+
+def cut(desk: Desk, end: str) -> None:
+    """Take the connections away that are one end of a line."""
+    found = desk.run(f"SELECT pid FROM pg_stat_activity WHERE {end}")
+    pids = ", ".join(str(pid) for (pid,) in found)
+    desk.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN ({pids})")
+    left = f"SELECT 1 FROM pg_stat_activity WHERE pid IN ({pids})"
+    until(lambda: not desk.run(left), "cut")
 
 
 def test_server_that_is_restarted_is_told_and_heard_again(
