@@ -137,11 +137,8 @@ def _check_stopped(cell: Cell, ended: object, facts: Facts, before: Facts) -> No
             or cell.has_landed
             or _is_torn_for_good(cell, facts)
             or (cell.kind in HELD and cell.op in {"Seal", "Commit"})
-            # The task awaits nothing between its block's last line and the seal.
-            or (
-                cell.way == "aio-once-block"
-                and (cell.op, cell.moment, cell.kind) == ("CallHandler", "after", "cancel")
-            )
+            # The task awaits nothing between its handler's last line and the seal.
+            or (cell.op, cell.moment, cell.kind) == ("CallHandler", "after", "cancel")
         )
         or facts.disposition == "torn"
     )
