@@ -138,7 +138,12 @@ class Listener:
                     self._attend()
                 except Exception as error:
                     if not self._is_lost:
-                        log.warning("line_lost", extra={"error": first_line(error)})
+                        said = (
+                            "the relay does not hear of other processes' commits"
+                            f" ({first_line(error)}): it looks by itself (poll=) and tries to"
+                            " listen again; a pooler in front of the server must be in session mode"
+                        )
+                        log.warning("line_lost", extra={"error": said})
                     self._is_lost = True
 
     def _attend(self) -> None:
