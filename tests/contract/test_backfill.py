@@ -359,6 +359,7 @@ def test_part_that_a_refusal_names_is_the_longest_that_is_taken(
 
     at = (day() + hours * HOUR).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert f"until {at} first" in str(caught.value)
+    assert ("6 nominal times" if partitions is None else "6 occurrences") in str(caught.value)
     future = datetime.now(UTC) + 10 * DAY
     recent = datetime.now(UTC) - 2 * HOUR
     assert app.backfill(bank.job, since=recent, until=future, dry_run=True).total <= 6
