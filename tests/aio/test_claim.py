@@ -232,6 +232,32 @@ def test_claim_that_does_not_wait_refuses_an_asynchronous_connection(bank: Bank)
     refused(bank, raised)
 
 
+def test_claim_that_waits_beside_another_in_its_transaction_can_be_cancelled(
+    server_bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of the first claim is not taken along where the second is stopped."""
+    monkeypatch.setattr("duly._db.sessions.stopping.CANCEL_S", 3600.0)
+    held, ours = (server_bank.occurrence(partition=each) for each in ("held", "ours"))
+
+    async def main() -> None:
+        first, second = [await connected(server_bank.database) for _ in range(2)]
+        try:
+            assert (await duly.aio.claim(first, held)).is_new
+            assert (await duly.aio.claim(second, ours)).is_new
+            task = asyncio.create_task(duly.aio.claim(second, held, wait=25.0))
+            await asyncio.to_thread(server_bank.wait_until_blocked)
+            task.cancel()
+            await asyncio.wait([task], timeout=BOUND_S)
+            assert task.cancelled()
+            await second.rollback()
+        finally:
+            await closed(first)
+            await closed(second)
+
+    asyncio.run(main())
+    assert server_bank.settled == []
+
+
 def test_claim_that_is_cancelled_while_it_waits_leaves_a_usable_connection(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:

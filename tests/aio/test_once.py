@@ -143,6 +143,8 @@ def test_run_that_outlives_its_block_is_refused(bank: Bank) -> None:
         run = await credit(bank)
         with pytest.raises(duly.UsageError, match="the run is over"):
             await run.execute(bank.credit())
+        with pytest.raises(duly.NotInTransaction, match="the run is over"):
+            run.send("receipts", 1)
 
     asyncio.run(main())
     assert bank.units == UNITS

@@ -157,6 +157,9 @@ class AioConnection:
             self.loop, self.loop.result(duly.aio.claim(self.awaited, occurrence, **options))
         )
 
+    def send(self, occurrence: Any, *message: Any, **options: Any) -> Any:
+        return self.loop.result(duly.aio.send(self.awaited, occurrence, *message, **options))
+
     def __getattr__(self, name: str) -> Any:
         """`commit`, `rollback`, `close` and their like."""
 

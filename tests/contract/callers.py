@@ -74,6 +74,14 @@ def claim_on(connection: Any, occurrence: duly.Occurrence | str, **options: Any)
     return duly.claim(connection, occurrence, **options)
 
 
+def send_on(connection: Any, occurrence: duly.Occurrence, *message: Any, **options: Any) -> str:
+    """A message with the transaction of a caller's connection of any kind."""
+    if isinstance(connection, AioConnection):
+        sent: str = connection.send(occurrence, *message, **options)
+        return sent
+    return duly.send(connection, occurrence, *message, **options)
+
+
 def driver(connect: Callable[[Bank], Any]) -> Callable[[Bank], Door]:
     """A driver's connection, which begins by itself."""
 

@@ -13,8 +13,63 @@ ACCEPTED = (
 TELLING = "tests/channels/test_telling.py::"
 HTTP = "tests/outbox/test_http.py::"
 LINE = "tests/outbox/test_line.py::"
+LATE = "tests/contract/test_claim_send.py::"
+LATER = LATE + "test_send_in_a_later_transaction_is_refused"
 
 OUTBOX_MUTANTS = [
+    Mutant(
+        name="send-in-any-transaction-postgresql",
+        rule="A message is of the transaction that claimed its occurrence.",
+        file="_db/sql/postgresql.sql",
+        old="  AND pg_current_xact_id_if_assigned()::text = :transaction\n",
+        new="",
+        killer=LATER + "[postgresql-claim-driver]",
+    ),
+    Mutant(
+        name="send-in-any-transaction-sqlite",
+        rule="What others see of SQLite's file is committed.",
+        file="_db/sessions/sqlite_driver.py",
+        old="        return not self._is_committed(key)\n",
+        new="        return True\n",
+        killer=LATER + "[sqlite-claim-driver]",
+    ),
+    Mutant(
+        name="send-in-any-transaction-mariadb",
+        rule="Nothing is kept of a transaction after its end.",
+        file="_db/sessions/claimed.py",
+        old="        if not is_in_transaction(driver) or _commits(sql):\n",
+        new="        if False:\n",
+        killer=LATER + "[mariadb-claim-driver]",
+    ),
+    Mutant(
+        name="send-after-commit-and-chain",
+        rule="A transaction that is open is not always the one that was.",
+        file="_db/sessions/claimed.py",
+        old="        if not is_in_transaction(driver) or _commits(sql):\n",
+        new="        if not is_in_transaction(driver):\n",
+        killer=LATE
+        + "test_send_after_an_end_that_only_the_server_was_told_of_is_refused"
+        + "[mariadb-COMMIT AND CHAIN]",
+    ),
+    Mutant(
+        name="send-for-a-claim-that-was-taken-back",
+        rule="A claim that a savepoint took back is not in the transaction.",
+        file="_db/sessions/pymysql_driver.py",
+        old='        return claim is not None and bool(self.run("confirm", claim))\n',
+        new="        return claim is not None\n",
+        killer=LATE
+        + "test_send_after_its_claim_was_taken_back_to_a_savepoint_is_refused"
+        + "[mariadb-claim-driver]",
+    ),
+    Mutant(
+        name="stop-of-a-statement-goes-through-the-hook-of-the-stopped",
+        rule="What is kept of a claim is its connection's own.",
+        file="_db/sessions/asyncmy_driver.py",
+        old='    hooks = {*ENDS, "query", HOOK}\n',
+        new='    hooks = {*ENDS, "query"}\n',
+        killer="tests/aio/test_claim.py::"
+        "test_claim_that_waits_beside_another_in_its_transaction_can_be_cancelled[mariadb]",
+    ),
     Mutant(
         name="message-outlives-its-savepoint",
         rule="What is taken back to a savepoint takes its messages with it.",

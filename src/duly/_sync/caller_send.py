@@ -12,7 +12,6 @@ from duly._core.occurrence import Occurrence
 from duly._core.outbox import freeze
 from duly._db.dialects import ErrorKind
 from duly._db.messages import enqueue
-from duly._db.sessions.base import key_params
 from duly._db.translate import first_line, public_error
 from duly._sync.callers import open_session, synchronous
 from duly.errors import (
@@ -62,7 +61,7 @@ def send(
 
     Raises:
         MessageInvalid: It cannot be sent as it is; refused before any statement.
-        NotInTransaction: No transaction is open, or the occurrence is not claimed in it.
+        NotInTransaction: No transaction is open, or the occurrence was not claimed in it as new.
         PayloadConflict: The same name or key was sent before with another content.
         TransientError: The database was contended: roll back and try the whole again.
     """
@@ -103,10 +102,12 @@ def _named(occurrence: object) -> Occurrence:
 def _enqueue(session: Session, draft: Draft) -> None:
     about = draft.occurrence.key
     try:
-        if not session.run("is_applied", key_params(draft.occurrence)):
+        if not session.is_claimed_here(draft.occurrence):
             raise NotInTransaction(
-                f"{about} is not claimed in this transaction, so the message would be sent whatever"
-                " becomes of it: call duly.claim first, and send where claim.is_new",
+                f"{about} is not claimed in this transaction (not at all, by another, or in one"
+                " that has ended), so the message would be sent whatever becomes of it: call"
+                " duly.claim first, and send where claim.is_new, before the commit; a handler"
+                " sends with run.send",
                 key=about,
             )
         enqueue(session, [draft])

@@ -13,7 +13,7 @@ from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from duly._db.dialects import ErrorKind
-from duly._db.sessions.base import Params, allow_ends, refuse_ends
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.sessions.sqlite_driver import BUSY_SLICE_MS, SqliteSession, unless_closed
 from duly._db.sessions.stopping import stoppable
 from duly._db.waiting import awaited, in_loop
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import aiosqlite
+
+    from duly._db.sessions.base import Params
 
 _ENDS = ("commit", "rollback", "close", "set_authorizer", "set_trace_callback", "stop")
 _CLOSED = "Cannot operate on a closed database."
@@ -72,6 +74,7 @@ class AiosqliteSession(SqliteSession):
     require_transaction = _there(SqliteSession.require_transaction)
     claim_in_caller = _there(SqliteSession.claim_in_caller)
     claim_row_in_caller = _there(SqliteSession.claim_row_in_caller)
+    is_claimed_here = _there(SqliteSession.is_claimed_here)
     _arm_there = _there(SqliteSession.arm)
     _disarm_there = _there(SqliteSession.disarm)
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from asyncmy.connection import Connection
 from asyncmy.cursors import Cursor
 
-from duly._db.sessions.base import Params, allow_ends, refuse_ends, shut_down
+from duly._db.sessions.base import Params, shut_down
+from duly._db.sessions.claimed import HOOK
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.sessions.pymysql_driver import ENDS, SET_SENTINEL, PyMysqlSession
 from duly._db.sessions.stopping import stoppable
 from duly._db.waiting import awaited
@@ -139,7 +141,7 @@ async def _kill_query(driver: Connection) -> None:
     """Stop what the server does for *driver*, from a connection made as that one was."""
     made: Any = Connection
     other = made()
-    hooks = {*ENDS, "query"}
+    hooks = {*ENDS, "query", HOOK}
     vars(other).update({name: each for name, each in vars(driver).items() if name not in hooks})
     await other.connect()
     try:

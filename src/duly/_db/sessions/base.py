@@ -14,7 +14,6 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from duly._core.payload import of_stored
 from duly._core.states import Disposition
 from duly._db.dialects import Dialect, ErrorKind
 from duly._db.queries import queries
-from duly.errors import InvariantBroken, UsageError
+from duly.errors import InvariantBroken
 
 if TYPE_CHECKING:
     from duly._core.occurrence import Occurrence
@@ -325,6 +324,10 @@ class Session(ABC):
         """As `claim_row`, in the caller's transaction."""
         return self.claim_row(names, params, wait)
 
+    @abstractmethod
+    def is_claimed_here(self, occurrence: Occurrence) -> bool:
+        """Whether `claim_in_caller` inserted it in the caller's transaction that is open now."""
+
     def unclaim(self, params: Params) -> None:
         """Delete what `claim_in_caller` inserted, and nothing else."""
         self.change("unclaim", params)
@@ -352,31 +355,6 @@ class Session(ABC):
 def host_clock_us() -> int:
     """This host's clock in microseconds; SQLite's own clock is the same one."""
     return time.time_ns() // 1000
-
-
-def refuse_ends(raw: Any, methods: Sequence[str]) -> None:
-    """Until `allow_ends`, let *methods* of a driver's connection raise (PROTOCOL 4)."""
-    if hasattr(raw, "__dict__"):  # a plain sqlite3.Connection has none; the authorizer is there
-        for name in methods:
-            setattr(raw, name, _refuser(name))
-
-
-def allow_ends(raw: Any, methods: Sequence[str]) -> None:
-    """Give the driver's connection its own *methods* back."""
-    if hasattr(raw, "__dict__"):
-        for name in methods:
-            vars(raw).pop(name, None)
-
-
-@cache
-def _refuser(name: str) -> Any:
-    def refuse(*_args: Any, **_named: Any) -> None:
-        raise UsageError(
-            f"{name}() on duly's connection would end its transaction: leave it out, duly commits"
-            " when the handler returns and rolls back when it raises"
-        )
-
-    return refuse
 
 
 def shut_down(descriptor: int) -> None:

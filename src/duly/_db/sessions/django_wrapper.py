@@ -13,8 +13,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from duly._db.dialects import DIALECTS, MARIADB, Dialect
-from duly._db.sessions.base import Session, allow_ends, refuse_ends
+from duly._db.sessions.base import Session
 from duly._db.sessions.choose import session_class
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly.errors import NoTransaction, SwallowedError, UsageError
 
 if TYPE_CHECKING:

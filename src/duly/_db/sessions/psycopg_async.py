@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psycopg
 from psycopg.rows import tuple_row
 
-from duly._db.sessions.base import Params, allow_ends, refuse_ends
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.sessions.psycopg_driver import ENDS, PsycopgSession
 from duly._db.sessions.psycopg_wire import Wire, wire_of
 from duly._db.waiting import awaited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duly._db.sessions.base import Params
 
 
 class AsyncPsycopgSession(PsycopgSession):

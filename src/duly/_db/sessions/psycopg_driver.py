@@ -16,16 +16,9 @@ from psycopg.rows import tuple_row
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
-from duly._db.sessions.base import (
-    HANDLER_WAIT_S,
-    Params,
-    Row,
-    Session,
-    allow_ends,
-    guard_missing,
-    refuse_ends,
-    shut_down,
-)
+from duly._db.sessions.base import HANDLER_WAIT_S, Params, Row, Session, guard_missing, shut_down
+from duly._db.sessions.claimed import note, noted
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.sessions.psycopg_wire import Statement, Wire, value_of, wire_of
 from duly.errors import NoTransaction, UsageError
 
@@ -35,6 +28,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
+    from duly._core.occurrence import Occurrence
 
 _NO_CLAIM = b"22P02"
 """What the seal is answered where it finds no claim: see its query."""
@@ -149,8 +143,7 @@ class PsycopgSession(Session):
         asked = {**params, **self.bounds(wait), **_HANDLER_WAIT}
         (claimed,) = self._sent((names["claim"], asked))
         self._claimed = (names["confirm"], params)
-        clock_us = value_of(claimed)
-        return Claimed(clock_us is not None, int(clock_us or 0))
+        return _claimed(claimed)
 
     def arm(self) -> None:
         refuse_ends(self.raw, ENDS)
@@ -257,16 +250,23 @@ class PsycopgSession(Session):
             )
 
     def claim_in_caller(self, params: Params, wait: float) -> Claimed:
-        return self._claim_and_restore("claim_in_caller", params, wait)
+        claimed = self._claim_and_restore("claim_in_caller", params, wait)
+        if (transaction := value_of(claimed, 3)) is not None:
+            note(self.driver, params, transaction)
+        return _claimed(claimed)
+
+    def is_claimed_here(self, occurrence: Occurrence) -> bool:
+        claim = noted(self.driver, occurrence)
+        return claim is not None and bool(self.run("is_claimed_here", claim))
 
     def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
-        return self._claim_and_restore(names["claim_in_caller"], params, wait)
+        return _claimed(self._claim_and_restore(names["claim_in_caller"], params, wait))
 
-    def _claim_and_restore(self, query: str, params: Params, wait: float) -> Claimed:
+    def _claim_and_restore(self, query: str, params: Params, wait: float) -> PGresult:
         restore = self._wait_before
         (claimed,) = self._sent((query, {**params, **self.bounds(wait), "restore": restore}))
         self._wait_before = None
-        return _claimed(claimed)
+        return claimed
 
     def lock_guard(self, wait: float, *, then_read: str | None = None) -> None:
         asked: list[tuple[str, Params]] = [("lock_guard", self.bounds(wait))]

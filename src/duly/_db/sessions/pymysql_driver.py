@@ -21,13 +21,13 @@ from duly._db.sessions.base import (
     Params,
     Row,
     Session,
-    allow_ends,
     guard_missing,
     horizon_of,
     key_params,
-    refuse_ends,
     shut_down,
 )
+from duly._db.sessions.claimed import is_in_transaction, note_until_end, noted
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
@@ -350,6 +350,12 @@ class PyMysqlSession(Session):
                 # Only the statement was rolled back, and the caller may commit the rest.
                 self.change("unclaim_attempt", params)
             raise
-        if not claimed.inserted:
+        if claimed.inserted:
+            note_until_end(self.driver, params)
+        else:
             self.change("unclaim_attempt", params)
         return claimed
+
+    def is_claimed_here(self, occurrence: Occurrence) -> bool:
+        claim = noted(self.driver, occurrence) if is_in_transaction(self.driver) else None
+        return claim is not None and bool(self.run("confirm", claim))

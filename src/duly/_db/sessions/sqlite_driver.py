@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import closing
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from duly._core.ops import Claimed, Transaction
 from duly._db.dialects import SQLITE, Dialect, ErrorKind
-from duly._db.sessions.base import (
-    Params,
-    Row,
-    Session,
-    allow_ends,
-    host_clock_us,
-    refuse_ends,
-)
+from duly._db.sessions.base import Params, Row, Session, host_clock_us, key_params
+from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.write_queue import Kept, Place
 from duly.errors import ConnectionLost, InvariantBroken, NoTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from duly._core.occurrence import Occurrence
 
 # SQLITE_TRANSACTION, SQLITE_ATTACH: a second file does not always commit with the first.
 # SAVEPOINT has a code of its own and passes.
@@ -354,3 +352,21 @@ class SqliteSession(Session):
     def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         self._bound_caller(wait)
         return self.claim_row(names, params, wait)
+
+    def is_claimed_here(self, occurrence: Occurrence) -> bool:
+        key = key_params(occurrence)
+        if not self.raw.in_transaction or not self.run("is_claimed_here", key):
+            return False
+        return not self._is_committed(key)
+
+    def _is_committed(self, key: Params) -> bool:
+        """Whether another connection sees it, as nobody sees what our open transaction wrote."""
+        if not self.path:
+            return False  # in memory, where there is no other
+        uri = f"{Path(self.path).as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as other:
+                return other.execute(self.queries["is_claimed_here"], key).fetchone() is not None
+        except sqlite3.DatabaseError:
+            # Without a write-ahead log, a transaction larger than the cache locks readers out.
+            return False

@@ -18,12 +18,6 @@ VALUES
      CASE WHEN :not_before_us > {now} THEN :not_before_us ELSE {now} END, :expires_us, 0, 0, {now})
 ON CONFLICT DO NOTHING
 
--- name: is_applied
-SELECT 1
-FROM duly_occurrence
-WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
-  AND correction = :correction AND disposition = 'applied'
-
 -- name: message_fingerprint
 SELECT fingerprint FROM duly_outbox WHERE id = :id
 

@@ -48,7 +48,8 @@ claimed AS (
     SELECT :job, :nominal_us, :partition_key, :correction, 'applied', :fingerprint, :attempt_id, {now}
     FROM saved
     ON CONFLICT DO NOTHING
-    RETURNING job, nominal_us, partition_key, correction, attempt_id, recorded_us, {now} AS clock_us
+    RETURNING job, nominal_us, partition_key, correction, attempt_id, recorded_us, {now} AS clock_us,
+              pg_current_xact_id()::text AS transaction
 ),
 attempted AS (
     INSERT INTO duly_attempt
@@ -59,9 +60,18 @@ attempted AS (
     FROM claimed
 )
 SELECT claimed.clock_us, set_config('lock_timeout', saved.wait, true),
-       (SELECT MIN(name) FROM duly_job WHERE shown_name = :job)
+       (SELECT MIN(name) FROM duly_job WHERE shown_name = :job),
+       claimed.transaction
 FROM saved
 LEFT JOIN claimed ON true
+
+-- name: is_claimed_here
+-- differs: the transaction's number is that of its savepoints too, and no other ever has it.
+SELECT 1
+FROM duly_occurrence
+WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
+  AND correction = :correction AND attempt_id = :attempt_id AND disposition = 'applied'
+  AND pg_current_xact_id_if_assigned()::text = :transaction
 
 -- name: lock_guard
 -- differs: FOR SHARE waits for a prune; at REPEATABLE READ it answers 40001 where the prune

@@ -20,6 +20,16 @@ WHERE NOT EXISTS (
     WHERE job = :job AND nominal_us = :nominal_us AND partition_key = :partition_key
       AND correction = :correction)
 
+-- name: is_claimed_here
+-- differs: asked of another connection too, which sees what is committed.
+SELECT 1
+FROM duly_occurrence AS o
+JOIN duly_attempt AS a
+  ON a.job = o.job AND a.nominal_us = o.nominal_us AND a.partition_key = o.partition_key
+ AND a.correction = o.correction AND a.id = o.attempt_id AND a.outcome = o.disposition
+WHERE o.job = :job AND o.nominal_us = :nominal_us AND o.partition_key = :partition_key
+  AND o.correction = :correction AND o.disposition = 'applied'
+
 -- name: settled_runs
 -- differs: SQLite counts rows at a third of the cost of looking at the row after each, so blocks of
 -- steps are counted, and only in those that are not full is any row looked at. Each block begins
