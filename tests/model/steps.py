@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
 
 import duly
-from tests.model.reference import BEGINNING, DAY, LATEST, NEWER, Plan, Reference, RefusedError
+from tests.model.reference import BEGINNING, NEWER, Plan, Reference, RefusedError
 from tests.model.world import EPOCH, JOBS, MICROSECOND, Audited, BrokenError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ A_STEP = timedelta(seconds=2)
 STEPS_MAX = 50
 """Of two ticks at most: all of them lie between two due times, which are five minutes apart."""
 SAID = {"reason": "as the test says", "actor": "model"}
-FAR_AHEAD = LATEST - 5 * DAY
 
 
 class Steps(RuleBasedStateMachine):
