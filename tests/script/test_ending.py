@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pymysql
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,7 +208,7 @@ def test_table_is_what_the_server_makes_of_it(
         cursor.execute("SAVEPOINT kept")
         cursor.execute(statement)
         if ends:
-            with pytest.raises(pymysql.err.OperationalError, match="SAVEPOINT kept does not exist"):
+            with pytest.raises(connection.OperationalError, match="SAVEPOINT kept does not exist"):
                 cursor.execute("ROLLBACK TO kept")
         else:
             cursor.execute("ROLLBACK TO kept")
