@@ -6,6 +6,7 @@ comes to its end and is told of.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from duly._db.waiting import Queue, begin
@@ -48,26 +49,33 @@ def in_threads(
 class _Crew(Generic[Thing, End]):
     """The threads.
 
-    Attributes:
-        under_way: How many things were begun and not told of.
+    A signal may be raised between any two lines of whoever is told. So an end stays where it is
+    until it was taken, and the way out waits for the strands themselves, not for a count.
     """
 
     def __init__(self, work: Callable[[Thing], End], workers: int) -> None:
         self._work = work
         self._todo: Queue[tuple[Thing] | None] = Queue()
-        self._ended: Queue[tuple[End] | BaseException] = Queue()
-        self.under_way = 0
+        self._ends: dict[int, tuple[End] | BaseException | None] = {}
+        self._numbers = itertools.count()
+        self._bell: Queue[None] = Queue()
+        self._begun = self._told = 0
         # Daemons: whoever insists (a second Ctrl-C) is not kept waiting by a handler.
         self._strands = [begin(self._run, name="duly-crew") for _ in range(workers)]
 
+    @property
+    def under_way(self) -> int:
+        """How many things were begun and not told of."""
+        return self._begun - self._told
+
     def begin(self, thing: Thing) -> None:
-        self.under_way += 1
         self._todo.put((thing,))
+        self._begun += 1
 
     def next_end(self) -> End:
         """Wait for one to end."""
-        found = self._ended.get()
-        self.under_way -= 1
+        found = self._next()
+        assert found is not None, "no strand leaves before it is dismissed"
         if isinstance(found, BaseException):
             raise found
         return found[0]
@@ -76,16 +84,34 @@ class _Crew(Generic[Thing, End]):
         """Let what is under way come to its end, and the strands go."""
         for _ in self._strands:
             self._todo.put(None)
-        while self.under_way:
-            found = self._ended.get()
-            self.under_way -= 1
-            if not isinstance(found, BaseException):
+        gone = 0
+        while gone < len(self._strands):
+            found = self._next()
+            if found is None:
+                gone += 1
+            elif not isinstance(found, BaseException):
                 keep(found[0])
 
+    def _next(self) -> tuple[End] | BaseException | None:
+        while self._told not in self._ends:
+            self._bell.get()
+        found = self._ends[self._told]
+        self._told += 1
+        del self._ends[self._told - 1]
+        return found
+
     def _run(self) -> None:
-        while (given := self._todo.get()) is not None:
-            try:
-                self._ended.put((self._work(given[0]),))
-            except BaseException as error:
-                # A SystemExit too: whoever waits for the end must be told of it.
-                self._ended.put(error)
+        try:
+            while (given := self._todo.get()) is not None:
+                try:
+                    self._end((self._work(given[0]),))
+                except BaseException as error:
+                    # A SystemExit too: whoever waits for the end must be told of it.
+                    self._end(error)
+        finally:
+            self._end(None)
+
+    def _end(self, how: tuple[End] | BaseException | None) -> None:
+        """How one thing ended; None where the strand itself does."""
+        self._ends[next(self._numbers)] = how
+        self._bell.put(None)
