@@ -19,7 +19,14 @@ import duly
 from duly._sync import receive as receive_module
 from tests.inbox.post import SOURCE
 from tests.races.bank import SERVER_LEVELS, connect, is_contention
-from tests.races.steps import BOUND_S, LockWatch, Stops, start, wait_until_reached
+from tests.races.steps import (
+    BOUND_S,
+    PRUNE_PLACES,
+    LockWatch,
+    Stops,
+    start,
+    wait_until_reached,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -42,16 +49,6 @@ RECEIVE_PLACES = (
     "after Commit",
 )
 CALLER_PLACES = ("before LockGuard", "after LockGuard", "after ReadHorizon", "after Claim")
-PRUNE_PLACES = (
-    "after ListJobs",
-    "after OldestHeld",
-    "before TouchGuard",
-    "after TouchGuard",
-    "after RaiseHorizon",
-    "after DeleteBatch",
-    "before Commit",
-    "after Commit",
-)
 
 _numbers = count()
 

@@ -90,4 +90,19 @@ QUEUE_MUTANTS = [
         killer="tests/faults/test_attempt.py::test_fault_at_any_op_leaves_one_effect_or_none"
         "[sqlite-applied-4-before-Commit-cut]",
     ),
+    Mutant(
+        name="end-taken-before-it-is-there",
+        rule="A signal that is raised as an end arrives loses no end.",
+        file="_sync/crew.py",
+        old="        while self._told not in self._ends:\n"
+        "            self._bell.get()\n"
+        "        found = self._ends[self._told]\n"
+        "        self._told += 1\n",
+        new="        self._told += 1\n"
+        "        while self._told - 1 not in self._ends:\n"
+        "            self._bell.get()\n"
+        "        found = self._ends[self._told - 1]\n",
+        killer="tests/races/test_crew.py::test_signal_just_as_an_end_arrives_loses_none"
+        "_and_waits_for_nobody_who_left",
+    ),
 ]

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 BOUND_S = 30.0
 """How long anything here is waited for; a test that needs it has failed."""
 
+PRUNE_PLACES = (
+    "after ListJobs",
+    "after OldestHeld",
+    "before TouchGuard",
+    "after TouchGuard",
+    "after RaiseHorizon",
+    "after DeleteBatch",
+    "before Commit",
+    "after Commit",
+)
+"""Of a prune of occurrences as of one of messages: both are the same ops."""
+
 Value = TypeVar("Value")
 
 

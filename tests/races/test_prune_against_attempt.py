@@ -26,7 +26,15 @@ from tests.races.bank import (
     Caller,
     key_at,
 )
-from tests.races.steps import BOUND_S, LockWatch, Stop, Stops, start, wait_until_reached
+from tests.races.steps import (
+    BOUND_S,
+    PRUNE_PLACES,
+    LockWatch,
+    Stop,
+    Stops,
+    start,
+    wait_until_reached,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,16 +65,6 @@ CLAIM_PLACES = (
     "after ReadHorizon",
     "after Claim",
     "after Explain",
-)
-PRUNE_PLACES = (
-    "after ListJobs",
-    "after OldestHeld",
-    "before TouchGuard",
-    "after TouchGuard",
-    "after RaiseHorizon",
-    "after DeleteBatch",
-    "before Commit",
-    "after Commit",
 )
 
 

@@ -7,6 +7,7 @@ Each kind says its binds and reads what stands under its key; the statements are
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from duly._core.inbox import PARKED_AS, Parked, ParkedState
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from duly._db.sessions.base import Session
 
 
-class KeyRow:
+class KeyRow(ABC):
     """The row of one key, for one delivery or request.
 
     Attributes:
@@ -78,8 +79,9 @@ class KeyRow:
         """Let a row hold the key whose handler lost the transaction."""
         session.change(self.names["hold"], self.binds(session))
 
+    @abstractmethod
     def _standing(self, session: Session, row: tuple[Any, ...]) -> Standing:
-        raise NotImplementedError
+        """What one of its rows means."""
 
 
 class InboxRow(KeyRow):
