@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from json import loads
@@ -16,6 +15,7 @@ from cronsim import CronSim
 import duly
 from duly import zones
 from duly._core.resolve import nominal_time
+from tests.core.test_on_calendar_text import needs_analyze
 from tests.docs import shell, terminal
 from tests.docs.pages import DOCS, ROOT, blocks
 
@@ -163,7 +163,7 @@ def test_cron_does_what_the_table_says_by_the_library_that_copies_debians() -> N
     assert found_by(lambda local: CronSim("30 2 * * *", local)) == list(said_of("cron ("))
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+@needs_analyze
 def test_systemd_does_what_the_table_says() -> None:
     for day, said in zip((SPRING, AUTUMN), said_of("systemd"), strict=True):
         done = subprocess.run(
