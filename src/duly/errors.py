@@ -11,17 +11,16 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AccessDenied", "AlreadySettled", "Busy", "CommandFailed", "CommandHeld", "ConnectionLost",
-    "DatabaseNotFound", "DatabaseReadOnly", "DefinitionStale", "DestinationInvalid", "DuplicateJob",
-    "DulyError", "Expired", "Fenced", "FormerlyInvalid",
-    "HandlerInvalid", "HandlerTimeout", "IncomingInvalid",
-    "InvariantBroken", "KeyInvalid", "MessageInvalid", "MessageParked", "MessageSettled",
-    "MissingExtra", "NoTransaction", "NominalTimeInvalid", "NotDue", "NotInTransaction",
-    "OffSchedule", "OperatorError", "PartitionsInvalid", "PayloadConflict", "PayloadInvalid",
-    "PeriodChanged", "PruneRefused", "ResultInvalid", "ScheduleInvalid", "SchemaMissing",
-    "SchemaNewer", "SchemaOutdated", "ScriptInvalid", "SignatureInvalid", "StartInvalid",
-    "StatementFailed", "SwallowedError", "TransactionEnded", "TransientError", "UnknownDestination",
-    "UnknownJob", "UnknownMessage", "UnsafeStorage", "UnsupportedDatabase", "UsageError",
-    "ZoneDataOutdated",
+    "DatabaseNotFound", "DatabaseReadOnly", "DefinitionStale", "DestinationInvalid", "DulyError",
+    "DuplicateJob", "Expired", "Fenced", "FormerlyInvalid", "HandlerInvalid", "HandlerTimeout",
+    "IncomingInvalid", "InvariantBroken", "KeyInvalid", "LookupFailed", "MessageInvalid",
+    "MessageParked", "MessageSettled", "MissingExtra", "NoTransaction", "NominalTimeInvalid",
+    "NotDue", "NotInTransaction", "OffSchedule", "OperatorError", "PartitionsInvalid",
+    "PayloadConflict", "PayloadInvalid", "PeriodChanged", "PruneRefused", "ResultInvalid",
+    "ScheduleInvalid", "SchemaMissing", "SchemaNewer", "SchemaOutdated", "ScriptInvalid",
+    "SignatureInvalid", "StartInvalid", "StatementFailed", "SwallowedError", "TransactionEnded",
+    "TransientError", "UnknownDestination", "UnknownJob", "UnknownMessage", "UnsafeStorage",
+    "UnsupportedDatabase", "UsageError", "ZoneDataOutdated",
 ]  # fmt: skip
 
 
@@ -364,6 +363,12 @@ class ConnectionLost(TransientError):
     """The database cannot be reached, or went away before anything was committed."""
 
     code = "connection_lost"
+
+
+class LookupFailed(TransientError):
+    """A destination's `lookup=` raised, so its message stays uncertain."""
+
+    code = "lookup_failed"
 
 
 # We must act.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly import App, MessageParked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +47,26 @@ def test_inbox_is_told_in_rows_and_in_json(office: Any, database: Database, duly
         assert (done.code, word in done.out) == (0, True), action
         told = duly("--json", "--database", database.url, "inbox", *action)
         assert isinstance(json.loads(told.out), dict)
+
+
+@pytest.mark.parametrize("action", [("list", "billing"), ("parked",)])
+def test_limit_of_the_inbox_says_that_it_left_others_out(
+    office: Any, database: Database, duly: Any, action: tuple[str, ...]
+) -> None:
+    call = ("--database", database.url, "inbox", *action, "--limit", "1")
+    assert duly(*call).err == ""
+    if action == ("parked",):
+        with pytest.raises(MessageParked):
+            office(3)
+    else:
+        app = App(database.url)
+        app.consumer("billing")(lambda message: message.payload)
+        app.receive("billing", source="shop", message_id="m-2", payload=1)
+        app.close()
+    done = duly(*call)
+    assert (done.code, len(done.out.splitlines()), done.err.count("\n")) == (0, 2, 1)
+    assert "more than --limit 1" in done.err
+    assert "more than --limit 1" in json.loads(duly("--json", *call).err)["note"]
 
 
 def test_released_message_is_handled_and_discarded_one_is_not(

@@ -102,6 +102,7 @@ def test_connection_outside_a_request_is_refused() -> None:
         ({"required": None}, "required=None"),
         ({"commits": 500}, "commits=500: give a function"),
         ({"scope": "ann"}, "scope= is required"),
+        ({"scope": str, "requires": True}, "requires= is no setting; there are scope, methods"),
     ],
     ids=str,
 )

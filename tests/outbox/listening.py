@@ -18,6 +18,8 @@ import duly.aio
 from duly._sync import relay
 from duly.channels import Http
 from tests.contract.bank import async_url
+from tests.contract.django_project import alias_of
+from tests.servers.database import Database
 
 NEVER_S = 3600.0
 
@@ -27,12 +29,21 @@ def serve(order: dict[str, Any]) -> None:
     if order["deaf"]:
         relay.FIRST_POLL_S = NEVER_S  # type: ignore[misc]
     poll = NEVER_S if order["deaf"] else 0.05
-    if order["mode"] == "sync":
-        app = duly.App(order["url"], listen=True)
+    if order["mode"] == "aio":
+        asyncio.run(_serve(order, poll))
+    else:
+        app = _app(order)
         app.destination(order["to"], Http(order["peer"]))
         app.deliver(poll=poll)
-    else:
-        asyncio.run(_serve(order, poll))
+
+
+def _app(order: dict[str, Any]) -> duly.App:
+    if order["mode"] == "sync":
+        return duly.App(order["url"], listen=True)
+    alias = alias_of(Database("postgresql", order["url"]))
+    from duly.contrib.django import App
+
+    return App(alias, listen=True)
 
 
 async def _serve(order: dict[str, Any], poll: float) -> None:
@@ -44,13 +55,13 @@ async def _serve(order: dict[str, Any], poll: float) -> None:
 def send(order: dict[str, Any]) -> None:
     """Commit one message, and end at once."""
     at = datetime.fromisoformat(order["at"])
-    if order["mode"] == "sync":
-        app = duly.App(order["url"], listen=True)
+    if order["mode"] == "aio":
+        asyncio.run(_send(order, at))
+    else:
+        app = _app(order)
         app.destination(order["to"], Http(order["peer"]))
         app.job(order["job"])(lambda run: run.send(order["to"], {"n": 1}) and None)
         app.run(order["job"], at=at)
-    else:
-        asyncio.run(_send(order, at))
 
 
 async def _send(order: dict[str, Any], at: datetime) -> None:

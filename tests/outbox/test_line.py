@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LISTENS = "datname = current_database() AND query IN ('LISTEN duly_outbox', 'SELECT 1')"
 TELLS = "datname = current_database() AND query = 'NOTIFY duly_outbox'"
-MODES = ("sync", "aio")
+MODES = ("sync", "aio", "django")
 
 
 @pytest.fixture

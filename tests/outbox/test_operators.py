@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._sync.telling import told
 from duly.channels import Answer
 
 if TYPE_CHECKING:
@@ -180,6 +181,28 @@ def test_lookup_by_a_person_asks_at_once(desk: Desk) -> None:
     (message,) = desk.ids
     assert desk.app.outbox.lookup(message) == {message: "sent"}
     assert desk.one("state, answer") == ("sent", "lookup")
+
+
+def test_lookup_that_raises_leaves_the_message_in_doubt_and_says_why(desk: Desk) -> None:
+    """Without the secret that its error quotes; it can be asked again at once."""
+    key = "sk_live_1234567890"
+    said = iter([RuntimeError(f"the account of {key} is closed"), None])
+
+    def lookup(_message: Any) -> bool:
+        told(key)
+        if (error := next(said)) is not None:
+            raise error
+        return True
+
+    desk.receive(lambda message: UNSURE, lookup=lookup)
+    desk.start()
+    desk.deliver()
+    (message,) = desk.ids
+    with pytest.raises(duly.LookupFailed, match=rf"{message} \(RuntimeError.*confirm") as failed:
+        desk.app.outbox.lookup(message)
+    assert key not in str(failed.value)
+    assert desk.one("state") == "uncertain"
+    assert desk.app.outbox.lookup(message) == {message: "sent"}
 
 
 def test_lookup_without_one_says_what_to_register(desk: Desk) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from duly._core.retention import PrunedJob
     from duly._sync.app import App
 
+LIMIT_MAX = 9_999
+"""One message more is asked for, to know whether there are others."""
 DECIDES = {"release": "release_parked", "discard": "discard_parked"}
 _DONE = {
     "release": ("released", "its next delivery is handled as new"),
@@ -38,7 +40,7 @@ _DONE = {
 @click.option("--all", "all_", is_flag=True, help="With parked: also what a person decided about.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 10_000),
+    type=click.IntRange(1, LIMIT_MAX),
     metavar="N",
     default=50,
     show_default=True,
@@ -95,10 +97,11 @@ def inbox(
         case "summary":
             _say(settings, _SUMMARY, app.inbox_summary(), _summary)
         case "list":
-            _say(settings, _MESSAGES, app.inbox_messages(names[0], limit=limit), _message)
+            messages = app.inbox_messages(names[0], limit=limit + 1)
+            _say_some(settings, _MESSAGES, messages, _message, limit)
         case "parked":
-            found = app.parked(*names, held_only=not all_, limit=limit)
-            _say(settings, _PARKED, found, _parked)
+            found = app.parked(*names, held_only=not all_, limit=limit + 1)
+            _say_some(settings, _PARKED, found, _parked, limit)
         case "show":
             _show(settings, app, names)
         case "prune":
@@ -156,6 +159,16 @@ def _tell(settings: Settings, action: str, found: ParkedMessage, who: str, reaso
     name = output.plain(f"{found.consumer} {found.source} {found.message_id}")
     said = output.plain(f"{who}: {reason}")
     output.say(f"{output.styled(word, 'green')} {name}  {means}, by {said}")
+
+
+def _say_some(
+    settings: Settings, header: tuple[str, ...], found: list[Any], row: Any, limit: int
+) -> None:
+    """Print the first *limit* of *found*, and say so if others follow."""
+    _say(settings, header, found[:limit], row)
+    if len(found) > limit:
+        said = f"{output.cut_at(limit)}: give a higher one (up to {LIMIT_MAX})"
+        output.note(said, as_json=settings.json)
 
 
 def _say(settings: Settings, header: tuple[str, ...], found: Any, row: Any) -> None:

@@ -6,7 +6,6 @@ less than was asked for in silence.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -211,17 +210,12 @@ def _note(
 ) -> None:
     """What stdout does not say: that others match too, or that none does."""
     if more:
-        said = f"more than --limit {limit} match, and the others are left out: narrow the choice, "
-        said += "or give a higher one (up to 100000)"
+        said = f"{output.cut_at(limit)}: narrow the choice, or give a higher one (up to 100000)"
     elif not found and action in DECIDES:
         said = "no message matches, so there is nothing to decide about"
     else:
         return
-    if sys.stderr is not None:
-        from json import dumps
-
-        line = dumps({"note": said}) if settings.json else f"duly: {said}"
-        print(line, file=sys.stderr, flush=True)
+    output.note(said, as_json=settings.json)
 
 
 def _tell(settings: Settings, facts: dict[str, str], text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a command prints to stdout: for a person, for a pipe, or as JSON.
+"""What a command prints: for a person, for a pipe, or as JSON.
 
 Decides the form, by what stdout is. It must never import Rich for a pipe, and never change
 what a command did: whoever has stopped reading only misses the text.
@@ -46,6 +46,19 @@ def say_json(value: Any) -> None:
     from json import dumps
 
     print(dumps(value), flush=True)
+
+
+def note(text: str, *, as_json: bool) -> None:
+    """Print to stderr what stdout does not say, although nothing failed."""
+    if sys.stderr is not None:
+        from json import dumps
+
+        print(dumps({"note": text}) if as_json else f"duly: {text}", file=sys.stderr, flush=True)
+
+
+def cut_at(limit: int) -> str:
+    """What to say where more is there than `--limit` shows."""
+    return f"more than --limit {limit} match, and the others are left out"
 
 
 def styled(text: str, style: str) -> str:

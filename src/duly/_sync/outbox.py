@@ -22,7 +22,14 @@ from duly._db.waiting import aside
 from duly._sync import redressing
 from duly._sync.deciding import decided, order
 from duly._sync.relay_shell import RelayShell
-from duly.errors import DestinationInvalid, MessageSettled, UnknownMessage, UsageError
+from duly._sync.telling import looked_up
+from duly.errors import (
+    DestinationInvalid,
+    LookupFailed,
+    MessageSettled,
+    UnknownMessage,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,6 +230,7 @@ class Outbox:
         Raises:
             UnknownMessage, MessageSettled: As `redrive`.
             DestinationInvalid: Its destination is not registered here with a lookup.
+            LookupFailed: The lookup raised; the messages before were asked for.
         """
         return {message: self._look(redressing.parsed_id(message)) for message in messages}
 
@@ -286,9 +294,8 @@ class Outbox:
             return stored(session, row[20], row[:20]), to, clock_us
 
         found, to, clock_us = decided(self._database, claim, about="outbox lookup")
-        assert to.lookup is not None
         message = found.message(found.row.started, clock_us, to)
-        said = aside(partial(to.lookup, message))
+        said, failure = aside(partial(looked_up, to, message))
         under = delivery.Under(to, found.row, token, is_lookup=True, found=said)
         shell = RelayShell(self._database, "lookup", None)
         try:
@@ -297,6 +304,11 @@ class Outbox:
             raise fault.cause from fault.cause.__cause__
         finally:
             shell.close()
+        if failure is not None:
+            raise LookupFailed(
+                f"the lookup of {to.name} failed for message {message_id} ({failure}), which stays"
+                " uncertain: mend it and ask again, or look by yourself and confirm or redrive"
+            )
         return self.show(str(message_id)).state
 
 

@@ -23,14 +23,12 @@ from uuid import uuid4
 from duly._core import delivery, ops
 from duly._core.breaker import Breaker
 from duly._core.channel import Answer
-from duly._core.quotes import kept
-from duly._core.redact import redact
 from duly._core.states import MessageState
 from duly._db.waiting import Wake
 from duly._sync import warned
 from duly._sync.process import host_name
 from duly._sync.relay_shell import RelayShell
-from duly._sync.telling import carried, listening
+from duly._sync.telling import carried, looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,14 +118,9 @@ class _Lane:
     def _done(self, under: delivery.Under, message: Message) -> delivery.Under:
         spread = random.random()
         if under.is_lookup:
-            assert self.to.lookup is not None
-            with listening(self.to) as secrets:
-                try:
-                    found = self.to.lookup(message)
-                except Exception as error:
-                    said = kept(redact(str(error)), secrets())
-                    log.info("lookup_failed", extra={"message_id": message.id, "error": said})
-                    found = None
+            found, failure = looked_up(self.to, message)
+            if failure is not None:
+                log.info("lookup_failed", extra={"message_id": message.id, "error": failure})
             return replace(under, found=found, spread=spread)
         if message.ends_s is not None and time.monotonic() >= message.ends_s:
             said = "the relay was stopped before the send began; it is sent again"

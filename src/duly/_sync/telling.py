@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from duly._core.channel import Answer, answered
 from duly._core.quotes import kept, quotes
 from duly._core.redact import redact
+from duly._core.wording import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from duly._core.channel import Message
     from duly._core.destination import Destination
 
-__all__ = ["carried", "listening", "told", "told_in"]
+__all__ = ["carried", "listening", "looked_up", "told", "told_in"]
 
 _LOCK: Final = threading.Lock()
 
@@ -42,6 +43,17 @@ def carried(to: Destination, message: Message) -> Answer:
         if not isinstance(answer, Answer):
             answer = Answer.ambiguous("no_answer", f"the channel returned {type(answer).__name__}")
         return _without(answer, secrets())
+
+
+def looked_up(to: Destination, message: Message) -> tuple[bool | None, str | None]:
+    """What the destination's lookup says of a message, and why it said nothing if it raised."""
+    assert to.lookup is not None
+    with listening(to) as secrets:
+        try:
+            return to.lookup(message), None
+        except Exception as error:
+            words = kept(redact(said(error)), secrets())
+            return None, f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 @contextmanager

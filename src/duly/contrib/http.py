@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -83,7 +83,7 @@ def is_lent() -> bool:
 
 
 def check_wrapped(application: object, settings: Mapping[str, object]) -> None:
-    """Refuse to wrap what is no application, or without a scope.
+    """Refuse to wrap what is no application, or without a scope, or with an unknown setting.
 
     Raises:
         UsageError: One of them.
@@ -95,6 +95,9 @@ def check_wrapped(application: object, settings: Mapping[str, object]) -> None:
         )
     if "scope" not in settings:
         raise UsageError(NO_SCOPE)
+    known = [each.name for each in fields(Settings)]
+    if unknown := [name for name in settings if name not in known]:
+        raise UsageError(f"{unknown[0]}= is no setting; there are {', '.join(known)}")
 
 
 class Refusal(Exception):

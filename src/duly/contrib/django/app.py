@@ -37,6 +37,8 @@ class App(BaseApp):
         evidence_after: How long an attempt runs before it is marked as under way.
         started_by: Who starts attempts here, for people; the default names user and host.
         name: Of the App. With a name, a job that its code no longer defines is retired.
+        listen: On PostgreSQL: tell relays of other processes of the messages that attempts here
+            commit, and let relays here listen for those of others.
     """
 
     def __init__(
@@ -48,11 +50,14 @@ class App(BaseApp):
         evidence_after: timedelta | float = 0.25,
         started_by: str | None = None,
         name: str = "",
+        listen: bool = False,
     ) -> None:
         self.jobs = {}
         self.consumers = {}
         self._making = threading.RLock()
-        self._given = Options(using, schema, allow_untested, evidence_after, started_by, name)
+        self._given = Options(
+            using, schema, allow_untested, evidence_after, started_by, name, listen
+        )
 
     def __getattr__(self, part: str) -> Any:
         """A part that is made at its first use.
@@ -89,6 +94,7 @@ class App(BaseApp):
             evidence_after=given.evidence_after,
             started_by=given.started_by,
             name=given.name,
+            listen=given.listen,
         )
         self.jobs.update(jobs)
         self.consumers.update(consumers)

@@ -20,6 +20,7 @@ _KEYS: Final[dict[str, tuple[str, type | tuple[type, ...], str]]] = {
     "EVIDENCE_AFTER": ("evidence_after", (int, float, timedelta), "a timedelta or seconds"),
     "STARTED_BY": ("started_by", (str, type(None)), "words for people, or None"),
     "NAME": ("name", str, "words for people"),
+    "LISTEN": ("listen", bool, "True or False"),
     "JOBS_MODULE": ("jobs_module", str, 'the name of a module of each app, such as "duly_jobs"'),
 }
 
@@ -38,6 +39,7 @@ class Options:
     evidence_after: timedelta | float = 0.25
     started_by: str | None = None
     name: str = ""
+    listen: bool = False
     jobs_module: str = "duly_jobs"
 
 
