@@ -86,7 +86,7 @@ def test_marker_that_cannot_be_kept_is_told_with_its_key(caplog: pytest.LogCaptu
         return len(caplog.records) == count
 
     markers = Markers(Full(), 0.0)
-    markers.started(MARKER)
+    markers.started(MARKER.attempt_id, lambda: MARKER)
     wait_until(lambda: told(1), "it was told of the marker")
     markers.finished(MARKER.attempt_id)
     wait_until(lambda: told(2), "it was told of the marker that stays")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 
-from duly._db.watchdog import Watchdog
+from duly._db.watchdog import Bound, Watchdog
 
 
 class _EndsAnother(float):
     """The time of a bound; while it is looked at, another statement gets its answer."""
 
     dog: Watchdog
-    other: int
+    other: Bound
 
     def __le__(self, now: float) -> bool:
         self.dog.stop(self.other)
@@ -21,11 +21,11 @@ class _EndsAnother(float):
 def test_watchdog_outlives_a_statement_that_ends_while_it_looks() -> None:
     """Its one thread goes on, and cuts what has waited too long."""
     dog, cut = Watchdog(), threading.Event()
-    looked_at = dog.start(600, lambda: None)
-    at = _EndsAnother(dog._bounds[looked_at][0])
-    at.dog, at.other = dog, dog.start(600, lambda: None)
-    dog._bounds[looked_at] = (at, lambda: None)
-    dog.start(0, cut.set)
+    looked_at = dog.after(600, lambda: None)
+    at = _EndsAnother(looked_at.late_at)
+    at.dog, at.other = dog, dog.after(600, lambda: None)
+    looked_at.late_at = at
+    dog.after(0, cut.set)
 
     assert cut.wait(30)
-    assert at.other not in dog._bounds
+    assert at.other not in dog._watched

@@ -32,7 +32,7 @@ class Watched:
     def __await__(self) -> Generator[Any, Any, Any]:
         step: Callable[[], Any] = partial(self._coroutine.send, None)
         while True:
-            bound = watchdog.start(BLOCKED_S, self._tell)
+            bound = watchdog.after(BLOCKED_S, self._tell)
             try:
                 waited_for = step()
             except StopIteration as done:

@@ -149,9 +149,9 @@ def ended(work: Work, shell: Shell, report: ops.Report, *, due_at: datetime) -> 
         report.interrupted.add_note(f"{key}: the commit was under way and is settled: {how}")
         raise report.interrupted
     times: dict[str, Any] = {
-        "duration": timedelta(seconds=shell.duration_s),
+        "duration": timedelta(seconds=shell.account.duration_s),
         "source": work.source,
-        "late": from_us(shell.started_us) - due_at,
+        "late": from_us(shell.account.started_us) - due_at,
     }
     if report.outcome is Outcome.APPLIED:
         return Result(report.outcome, key, request.attempt_id, loaded(shell.value), **times)

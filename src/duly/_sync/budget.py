@@ -19,7 +19,9 @@ GRACE_S = 3.0
 BACKOFF_S = 0.01
 BACKOFF_MAX_S = 0.5
 
-WAITING = (ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff)
+WAITING = {ops.Begin, ops.LockGuard, ops.Claim, ops.Backoff}
+SPENDING = {*WAITING, ops.TakeTurn, ops.CallHandler, ops.HoldTorn}
+"""What takes time that is counted."""
 
 
 class Budget:
@@ -36,25 +38,22 @@ class Budget:
         self._settle_s = SETTLE_S
         self._handler_s = 0.0
 
-    def bound_s(self, op: ops.Op) -> float:
+    def bound_s(self, kind: type[ops.Op]) -> float:
         """When the answer to a statement is given up; the statement has a bound of its own."""
-        own = self.wait_s if isinstance(op, WAITING) else SETTLE_S
+        own = self.wait_s if kind in WAITING else SETTLE_S
         return max(own, 1.0) + GRACE_S
 
     def spend(self, op: ops.Op, seconds: float) -> None:
-        """Count what an op took."""
+        """Count what one of those that are `SPENDING` took."""
         match op:
             case ops.CallHandler():
                 self._handler_s += seconds
-            case ops.HoldTorn():
+            case ops.HoldTorn() | ops.Backoff(settling=True):
                 self._settle_s -= seconds
-            case ops.Begin() | ops.LockGuard() | ops.Claim() | ops.Backoff() | ops.TakeTurn():
-                if self.settling or (isinstance(op, ops.Backoff) and op.settling):
-                    self._settle_s -= seconds
-                else:
-                    self.wait_s -= seconds
+            case _ if self.settling:
+                self._settle_s -= seconds
             case _:
-                pass
+                self.wait_s -= seconds
 
     def pause(self, op: ops.Backoff) -> bool:
         """Wait before another try; False at once if nothing is left."""

@@ -58,6 +58,7 @@ class Call:
         key: The logical key.
         ended_by: Why it was ended; None if it was not.
         record: Writes the failed attempt in its place, where its thread cannot be had.
+        is_over: Whether the handler has come back.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class Call:
         self._timeout = timeout
         self._cancel = cancel
         self._lock = threading.Lock()
-        self._is_over = threading.Event()
+        self.is_over = False
+        self._came_back: threading.Event | None = None
         self._until = None if timeout is None else time.monotonic() + timeout.total_seconds()
         self._alarm: int | None = None
 
@@ -110,7 +112,7 @@ class Call:
     def end(self, why: BaseException, *, insist: bool = True) -> bool:
         """End the call, from another thread; False if the handler has come back before."""
         with self._lock:
-            if self._is_over.is_set():
+            if self.is_over:
                 return False
             if self.ended_by is None:
                 self.ended_by = why
@@ -125,20 +127,25 @@ class Call:
     def wait(self, seconds: float) -> bool:
         """Whether the handler has come back, after at most *seconds*."""
         if in_loop():
-            return until(self._is_over.is_set, seconds)
-        return self._is_over.wait(seconds)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the handler has come back."""
-        return self._is_over.is_set()
+            return until(lambda: self.is_over, seconds)
+        with self._lock:
+            if self.is_over:
+                return True
+            # Made for whoever waits: most handlers come back before anybody does.
+            came_back = self._came_back = self._came_back or threading.Event()
+        return came_back.wait(seconds)
 
     def _close(self) -> None:
         """The handler is back: from here on nobody ends it, and late is late."""
-        with self._lock:
-            self._is_over.set()
+        self._is_back()
         if self.ended_by is None and self._until is not None and time.monotonic() >= self._until:
             self.ended_by = self._too_late()
+
+    def _is_back(self) -> None:
+        with self._lock:
+            self.is_over = True
+            if self._came_back is not None:
+                self._came_back.set()
 
     def _too_late(self) -> HandlerTimeout:
         assert self._timeout is not None
@@ -160,12 +167,12 @@ class Call:
 
     def _watch(self) -> None:
         assert self._until is not None
-        if self._is_over.wait(max(0.0, self._until - time.monotonic())):
+        if self.wait(max(0.0, self._until - time.monotonic())):
             return
         why, count = self._too_late(), 0
         while self.end(why, insist=count % INSIST_AFTER == 0):
             count += 1
-            if self._is_over.wait(AGAIN_S):
+            if self.wait(AGAIN_S):
                 return
 
     @contextmanager
@@ -192,7 +199,7 @@ class Call:
         try:
             yield
         finally:
-            self._is_over.set()  # also where a Ctrl-C came before the call was closed
+            self._is_back()  # also where a Ctrl-C came before the call was closed
             with self._lock:
                 self._alarm = None
             _restore(previous, was_sent=self.ended_by is not None)
@@ -233,14 +240,17 @@ class Calls:
         self._calls: set[Call] = set()
         self._none_begin: BaseException | None = None
 
-    @contextmanager
-    def under_way(self, call: Call) -> Iterator[None]:
-        """While inside, the call can be found and ended."""
+    def made(self, call: Call, handler: Callable[[], Value]) -> Value:
+        """What *handler* returns; meanwhile the call can be found and ended.
+
+        Raises:
+            BaseException: As `Call.made`.
+        """
         self._calls.add(call)
         try:
             if self._none_begin is not None:
                 call.end(self._none_begin)
-            yield
+            return call.made(handler)
         finally:
             self._calls.discard(call)
 

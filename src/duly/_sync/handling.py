@@ -101,8 +101,8 @@ class Handling:
         call = Call(self._lender.key, timeout=timeout, cancel=self._stop, record=record)
         self._stop_work = self._held.stopper(self._session, self._database, lambda: call.is_over)
         try:
-            with nesting.inside(self._database.path), calls.under_way(call):
-                call.made(self._made)
+            with nesting.inside(self._database.path):
+                calls.made(call, self._made)
         except BaseException as error:
             return lost(call, self._raised(error))
         return self._returned()

@@ -69,21 +69,23 @@ class Markers:
 
     store: MarkerStore
     after_s: float
-    _due: dict[UUID, tuple[float, Marker]] = field(default_factory=dict)
+    _due: dict[UUID, tuple[float, Callable[[], Marker]]] = field(default_factory=dict)
     _gone: deque[UUID] = field(default_factory=deque)
     _written: set[UUID] = field(default_factory=set)
-    _condition: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
     _asleep: bool = False
-    _pid: int = field(default_factory=os.getpid)
 
-    def started(self, marker: Marker) -> None:
-        """An attempt entered its handler; nothing is written yet."""
+    def __post_init__(self) -> None:
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._condition = threading.Condition(self._lock)
+
+    def started(self, attempt_id: UUID, marker: Callable[[], Marker]) -> None:
+        """An attempt entered its handler; nothing is written, or put into words, yet."""
         self._notice_fork()
-        with self._condition:
-            if marker.attempt_id in self._written:
+        with self._lock:
+            if attempt_id in self._written:
                 return  # its command ran before its handler
-            self._due[marker.attempt_id] = (time.monotonic() + self.after_s, marker)
+            self._due[attempt_id] = (time.monotonic() + self.after_s, marker)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="duly-markers", daemon=True)
                 self._thread.start()
@@ -93,7 +95,7 @@ class Markers:
     def finished(self, attempt_id: UUID) -> None:
         """The attempt is over; its marker, if one was written, goes soon."""
         self._notice_fork()
-        with self._condition:
+        with self._lock:
             if self._due.pop(attempt_id, None) is None and self._thread is not None:
                 self._gone.append(attempt_id)
                 self._condition.notify()
@@ -101,7 +103,7 @@ class Markers:
     def close(self, wait_s: float = 1.0) -> None:
         """Give the last deletions a moment, then let go."""
         self._notice_fork()
-        with self._condition:
+        with self._lock:
             thread, self._thread = self._thread, None
             self._condition.notify()
         if thread is not None:
@@ -111,20 +113,19 @@ class Markers:
         """In a child the thread is gone, and its lock may be held for ever."""
         if os.getpid() == self._pid:
             return
-        self._pid = os.getpid()
         self._due, self._gone, self._written = {}, deque(), set()
-        self._condition, self._thread = threading.Condition(), None
+        self._thread = None
+        self.__post_init__()
 
     def _work(self) -> None:
         idle_since = time.monotonic()
         me = threading.current_thread()
         while True:
-            with self._condition:
+            with self._lock:
                 now = time.monotonic()
-                ready = [m for at, m in self._due.values() if at <= now]
-                for marker in ready:
-                    del self._due[marker.attempt_id]
-                    self._written.add(marker.attempt_id)
+                due = [each for each, (at, _) in self._due.items() if at <= now]
+                ready = [self._due.pop(each)[1]() for each in due]
+                self._written.update(due)
                 gone = list(self._gone)
                 self._gone.clear()
                 if not ready and not gone:

@@ -6,39 +6,29 @@ only wait for itself. It never touches a database.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from duly.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@dataclass(slots=True, eq=False)
-class _Handler:
-    path: str | None
-
-
 # A thread begins with none; a task with those of the task that began it.
-_inside: ContextVar[tuple[_Handler, ...]] = ContextVar("duly_inside", default=())
+_inside: ContextVar[tuple[inside, ...]] = ContextVar("duly_inside", default=())
 
 
-@contextmanager
-def inside(path: str | None) -> Iterator[None]:
+class inside:  # noqa: N801 - read as what it is used for, `with nesting.inside(path)`
     """While a handler runs on the file at *path*; None for a server."""
-    if path is None:
-        yield
-        return
-    handler = _Handler(path)
-    # What is over is left out here, and never reset: a block may end in another context.
-    _inside.set((*(each for each in _inside.get() if each.path is not None), handler))
-    try:
-        yield
-    finally:
-        handler.path = None  # a task that it began may go on, and is inside of nothing now
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        if self.path is not None:
+            # What is over is left out here, and never reset: a block may end in another context.
+            _inside.set((*(each for each in _inside.get() if each.path is not None), self))
+
+    def __exit__(self, *_error: object) -> None:
+        self.path = None  # a task that it began may go on, and is inside of nothing now
 
 
 def refuse(path: str | None) -> None:

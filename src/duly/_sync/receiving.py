@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from duly._core import inbox, ops
 from duly._core.message import Message, body_of
@@ -25,7 +25,7 @@ from duly._sync.work import Work
 from duly.errors import Busy, ConnectionLost, DulyError, MessageParked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -67,32 +67,29 @@ class KeyShell(Shell):
         self._row = row
         self._parked = parked
 
-    def _statement(self, op: ops.Op | inbox.UseParked) -> Any:
-        match op:
-            case ops.Claim():
-                return self._row.claim(self.session, self._budget.wait_s)
-            case ops.Explain():
-                return self._row.read(self.session)
-            case ops.LockGuard():
-                # Without the horizon of a job, which it has not.
-                return self.session.lock_guard(self._budget.wait_s)
-            case ops.ReadHorizon():
-                return read_horizon(self.session, self._row)
-            case ops.Seal():
-                return self._row.seal(self.session, self.value)
-            case ops.CountDuplicate():
-                # The claim has counted it.
-                return self.session.commit(SETTLE_S)
-            case ops.Record():
-                return self._park(op)
-            case ops.HoldTorn():
-                return self._hold()
-            case inbox.UseParked():
-                assert self._parked is not None
-                self._row = self._parked
-                return None
-            case _:
-                return super()._statement(op)
+    def _claim_row(self, _op: ops.Claim) -> ops.Claimed:
+        return self._row.claim(self.session, self._budget.wait_s)
+
+    def _read_row(self, _op: ops.Explain) -> ops.Standing | None:
+        return self._row.read(self.session)
+
+    def _lock_guard_alone(self, _op: ops.LockGuard) -> None:
+        """Without the horizon of a job, which it has not."""
+        self.session.lock_guard(self._budget.wait_s)
+
+    def _read_own_horizon(self, _op: ops.ReadHorizon) -> int | None:
+        return read_horizon(self.session, self._row)
+
+    def _seal_row(self, _op: ops.Seal) -> bool:
+        return self._row.seal(self.session, self.value)
+
+    def _keep_count(self, _op: ops.CountDuplicate) -> None:
+        """The claim has counted it."""
+        self.session.commit(SETTLE_S)
+
+    def _use_parked(self, _op: inbox.UseParked) -> None:
+        assert self._parked is not None
+        self._row = self._parked
 
     def _park(self, op: ops.Record) -> None:
         """What is recorded of a refused message; a failure leaves nothing, the sender repeats."""
@@ -103,7 +100,7 @@ class KeyShell(Shell):
         row.park(session, op.outcome)
         session.commit(1.0)
 
-    def _hold(self) -> None:
+    def _hold_row(self, _op: ops.HoldTorn) -> None:
         row, session = self._row, self.session
         session.begin(SETTLE_S)
         row.hold(session)
@@ -117,6 +114,19 @@ class KeyShell(Shell):
 
     def _see_holders(self) -> None:
         """Nobody is marked as under way."""
+
+    performs: ClassVar[Mapping[type, Callable[[Any, Any], Any]]] = {
+        **Shell.performs,
+        ops.Claim: _claim_row,
+        ops.Explain: _read_row,
+        ops.LockGuard: _lock_guard_alone,
+        ops.ReadHorizon: _read_own_horizon,
+        ops.Seal: _seal_row,
+        ops.CountDuplicate: _keep_count,
+        ops.Record: _park,
+        ops.HoldTorn: _hold_row,
+        inbox.UseParked: _use_parked,
+    }
 
 
 def read_horizon(session: Any, row: KeyRow) -> int | None:

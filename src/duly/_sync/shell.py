@@ -10,9 +10,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from duly._core import ops
 from duly._core.occurrence import Occurrence
@@ -21,13 +21,14 @@ from duly._db.dialects import ErrorKind, code_text
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting, warned
-from duly._sync.budget import SETTLE_S, Budget
+from duly._sync.budget import SETTLE_S, SPENDING, Budget
 from duly._sync.handling import Handling, run_without_transaction
 from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Mapping
+    from types import TracebackType
 
     from sqlalchemy.engine import Engine
 
@@ -49,8 +50,11 @@ class Shell:
     """One attempt, being made.
 
     Attributes:
+        account: Its times and rows.
         value: The handler's result, canonical JSON text, once it returned.
         holders: Attempts that were seen to hold the key, for `busy`.
+        late_at: When the watchdog takes the statement under way for lost.
+        performs: What performs each op.
     """
 
     def __init__(
@@ -71,10 +75,11 @@ class Shell:
         self._evidence, self._markers, self._calls = evidence, markers, calls
         self._held, self._pid = manner.held(), os.getpid()
         self._lease: Lease | None = None
-        self._account = Account(work, database.secrets)
+        self.account = Account(work, database.secrets, self._pid)
         self._covered: list[int] = []
         self.value: str | None = None
         self.holders: list[Marker] = []
+        self.late_at = inf
 
     def drive(self, protocol: ops.Ops) -> ops.Report:
         """Run *protocol* to its end.
@@ -82,8 +87,10 @@ class Shell:
         Raises:
             DulyError: The database refused a statement of duly's own.
         """
-        with self.under_way(protocol):
-            return self._to_its_end(protocol, partial(next, protocol))
+        self._protocol = protocol
+        with self._held, self:
+            report: ops.Report = self._advance(protocol.send, None)
+            return report
 
     def drive_block(self, protocol: ops.Ops) -> Generator[Run, None, ops.Report]:
         """The same where the handler is the block of a `with`, entered at the one yield.
@@ -93,8 +100,9 @@ class Shell:
         Raises:
             DulyError: As `drive`.
         """
-        with self.under_way(protocol):
-            asked = self._advance(protocol, partial(next, protocol), until=ops.CallHandler)
+        self._protocol = protocol
+        with self._held, self:
+            asked = self._advance(protocol.send, None, until=ops.CallHandler)
             if isinstance(asked, ops.Report):
                 return asked
             try:
@@ -103,39 +111,36 @@ class Shell:
                 reply = self._perform(asked, partial(handling.taken_back, ended))
                 self.value = handling.value
             except ops.Fault as fault:
-                return self._to_its_end(protocol, partial(protocol.throw, fault))
-            return self._to_its_end(protocol, partial(protocol.send, reply))
+                report: ops.Report = self._advance(protocol.throw, fault)
+            else:
+                report = self._advance(protocol.send, reply)
+            return report
 
-    @contextmanager
-    def under_way(self, protocol: ops.Ops) -> Iterator[None]:
-        """Around all ops of *protocol*: signals wait, and nothing is left open at the end."""
+    def __enter__(self) -> None:
+        """Around all ops of a protocol: nothing is left open at the end."""
         nesting.refuse(self._database.path)
-        with self._held:
-            try:
-                yield
-            except ops.Refused as refused:
-                known = public_error(self._database.dialect, refused.cause, self._database.where)
-                raise (known or refused.cause) from (
-                    refused.cause if known else refused.cause.__cause__
-                )
-            except ops.Interrupted as interrupted:
-                raise interrupted.cause from None
-            finally:
-                protocol.close()
-                self._leave()
+        watchdog.start(self)
 
-    def _to_its_end(self, protocol: ops.Ops, step: Callable[[], ops.Op]) -> ops.Report:
-        ended = self._advance(protocol, step)
-        assert isinstance(ended, ops.Report)
-        return ended
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._protocol.close()
+        self._leave()
+        if isinstance(error, ops.Refused):
+            known = public_error(self._database.dialect, error.cause, self._database.where)
+            raise (known or error.cause) from (error.cause if known else error.cause.__cause__)
+        if isinstance(error, ops.Interrupted):
+            raise error.cause from None
 
-    def _advance(
-        self, protocol: ops.Ops, step: Callable[[], ops.Op], *, until: type | tuple[()] = ()
-    ) -> ops.Op | ops.Report:
-        """Perform ops, from the one that *step* gives, to the end or to one of kind *until*."""
+    def _advance(self, step: Callable[[Any], ops.Op], said: Any, until: type | None = None) -> Any:
+        """Perform ops, from the answer to what was *said*, to the report or an op *until*."""
+        protocol = self._protocol
         try:
-            op: ops.Op = step()
-            while not isinstance(op, until):
+            op = step(said)
+            while type(op) is not until:
                 try:
                     reply = self._perform(op)
                 except ops.Fault as fault:
@@ -144,105 +149,39 @@ class Shell:
                     op = protocol.send(reply)
             return op
         except StopIteration as done:
-            report: ops.Report = done.value
-            return report
-
-    @property
-    def started_us(self) -> int:
-        """When the attempt began, by the database's clock where it was learnt."""
-        return self._account.started_us
-
-    @property
-    def duration_s(self) -> float:
-        """Seconds since the attempt began."""
-        return self._account.duration_s
+            return done.value
 
     # Performing
 
     def _perform(self, op: ops.Op, part: Callable[[], Any] | None = None) -> Any:
         """Perform *op*, or one *part* of it where a block stands between the parts."""
+        kind, held = type(op), self._held
+        is_open = kind in _INTERRUPTIBLE
         try:
-            if type(op) not in _INTERRUPTIBLE:
-                return self._do(op)
             try:
-                self._held.open()
-                return self._do(op, part)
+                if is_open:
+                    held.open()
+                if self._probe is not None:
+                    self._probe("before", op, self)
+                began = time.monotonic()
+                try:
+                    if kind not in _UNBOUNDED:
+                        self.late_at = began + self._budget.bound_s(kind)
+                    reply = self.performs[kind](self, op) if part is None else part()
+                finally:
+                    self.late_at = inf
+                    if kind in SPENDING:
+                        self._budget.spend(op, time.monotonic() - began)
+                if self._probe is not None:
+                    self._probe("after", op, self)
+                return reply
             finally:
-                self._held.close()
+                if is_open:
+                    held.close()
         except ops.Fault:
             raise
         except BaseException as error:
             raise self._fault(op, error) from error
-
-    def _do(self, op: ops.Op, part: Callable[[], Any] | None = None) -> Any:
-        if self._probe is not None:
-            self._probe("before", op, self)
-        began = time.monotonic()
-        try:
-            if type(op) in _UNBOUNDED:
-                reply = self._statement(op) if part is None else part()
-            else:
-                bound = watchdog.start(self._budget.bound_s(op), self._cut)
-                try:
-                    reply = self._statement(op)
-                finally:
-                    watchdog.stop(bound)
-        finally:
-            self._budget.spend(op, time.monotonic() - began)
-        if self._probe is not None:
-            self._probe("after", op, self)
-        return reply
-
-    def _statement(self, op: ops.Op) -> Any:  # noqa: C901, PLR0912 - one case per op
-        match op:
-            case ops.Begin():
-                return self.session.begin(self._budget.wait_s)
-            case ops.Claim():
-                return self._claim(op)
-            case ops.Cover():
-                return self._cover(op)
-            case ops.CallHandler():
-                return self._call_handler()
-            case ops.TakeTurn():
-                turn = cast("Commanding", self._work.handler).take_turn
-                return turn(self._work.occurrence, self._budget.wait_s)
-            case ops.RunCommand():
-                self._markers.started(self._account.marker())
-                return cast("Commanding", self._work.handler).ran(
-                    run_without_transaction(self._work)
-                )
-            case ops.Hold() | ops.Resume() | ops.Release():
-                return self._account.keep(self.session, op)
-            case ops.Seal():
-                return self._seal()
-            case ops.Commit():
-                return self.session.commit(SETTLE_S)
-            case ops.Rollback():
-                return self._rollback()
-            case ops.LockGuard():
-                job = self._work.occurrence.job
-                return self.session.lock_guard(self._budget.wait_s, then_read=job)
-            case ops.ReadHorizon():
-                return self.session.read_horizon(self._work.occurrence.job)
-            case ops.Explain():
-                return self.session.read_standing(self._work.occurrence)
-            case ops.CountDuplicate():
-                work = self._work
-                return self._evidence.count_duplicate(
-                    self.session, work.occurrence, work.started_by
-                )
-            case ops.Record():
-                return self._record(op, self.session)
-            case ops.HoldTorn():
-                return self._hold_torn(op)
-            case ops.SettleCorrected():
-                return self._settle_corrected()
-            case ops.Reconnect():
-                return self._discard()
-            case ops.Backoff():
-                return self._back_off(op)
-            case ops.Unclaim():
-                raise AssertionError(f"an attempt does not ask for {op}")
 
     @property
     def session(self) -> Session:
@@ -251,13 +190,16 @@ class Shell:
             self._lease = self._database.lend()
         return self._lease.session
 
+    def _begin(self, _op: ops.Begin) -> None:
+        self.session.begin(self._budget.wait_s)
+
     def _claim(self, op: ops.Claim) -> ops.Claimed:
         session = self.session
         claimed = session.claim(
-            self._account.claim(session), self._budget.wait_s, op.slots, by_key=op.by_key
+            self.account.claim(session), self._budget.wait_s, op.slots, by_key=op.by_key
         )
         if claimed.clock_us:
-            self._account.learn_clock(claimed.clock_us)
+            self.account.learn_clock(claimed.clock_us)
         return claimed
 
     def _cover(self, op: ops.Cover) -> None:
@@ -265,16 +207,16 @@ class Shell:
         reason = f"covered by {request.occurrence.key}"
         above_us = op.above_us
         times = [us for us in request.cover if above_us is None or us > above_us]
-        self._covered = session.cover(self._account.claim(session), times, reason)
+        self._covered = session.cover(self.account.claim(session), times, reason)
 
     def _handling(self) -> Handling:
         assert self._lease is not None
-        self._markers.started(self._account.marker())
+        self._markers.started(self._work.request.attempt_id, self.account.marker)
         return Handling(
             self._database, self._lending, self._lease, self._work, self._covered, self._held
         )
 
-    def _call_handler(self) -> ops.Returned | ops.Raised:
+    def _call_handler(self, _op: ops.CallHandler) -> ops.Returned | ops.Raised:
         session, handling = self.session, self._handling()
 
         def record(why: BaseException) -> None:
@@ -286,24 +228,52 @@ class Shell:
         self.value = handling.value
         return answer
 
-    def _seal(self) -> bool:
-        return self.session.seal({**self._account.finished(self.session), "result": self.value})
+    def _take_turn(self, _op: ops.TakeTurn) -> None:
+        turn = cast("Commanding", self._work.handler).take_turn
+        turn(self._work.occurrence, self._budget.wait_s)
 
-    def _record(self, op: ops.Record, session: Session) -> None:
-        account = self._account
-        self._evidence.record(session, account.ended(session, op.outcome, op.error, op.origin))
+    def _run_command(self, _op: ops.RunCommand) -> ops.Ran:
+        self._markers.started(self._work.request.attempt_id, self.account.marker)
+        return cast("Commanding", self._work.handler).ran(run_without_transaction(self._work))
+
+    def _keep(self, op: ops.Hold | ops.Resume | ops.Release) -> bool:
+        return self.account.keep(self.session, op)
+
+    def _seal(self, _op: ops.Seal) -> bool:
+        return self.session.seal({**self.account.finished(self.session), "result": self.value})
+
+    def _commit(self, _op: ops.Commit) -> bool | None:
+        return self.session.commit(SETTLE_S)
+
+    def _lock_guard(self, _op: ops.LockGuard) -> None:
+        self.session.lock_guard(self._budget.wait_s, then_read=self._work.occurrence.job)
+
+    def _read_horizon(self, _op: ops.ReadHorizon) -> int | None:
+        return self.session.read_horizon(self._work.occurrence.job)
+
+    def _explain(self, _op: ops.Explain) -> ops.Standing | None:
+        return self.session.read_standing(self._work.occurrence)
+
+    def _count_duplicate(self, _op: ops.CountDuplicate) -> None:
+        work = self._work
+        self._evidence.count_duplicate(self.session, work.occurrence, work.started_by)
+
+    def _record(self, op: ops.Record, session: Session | None = None) -> None:
+        session = self.session if session is None else session
+        row = self.account.ended(session, op.outcome, op.error, op.origin)
+        self._evidence.record(session, row)
 
     def _hold_torn(self, op: ops.HoldTorn) -> None:
         session = self.session
         session.begin(SETTLE_S)
-        row = self._account.ended(session, Outcome.TORN, op.error, ErrorOrigin.HANDLER)
+        row = self.account.ended(session, Outcome.TORN, op.error, ErrorOrigin.HANDLER)
         session.hold_torn(row)
         # A first try may have landed although its answer was lost.
         if not session.run("attempt_is_recorded", row):
             session.change("record_attempt", row)
         session.commit(SETTLE_S)
 
-    def _settle_corrected(self) -> bool:
+    def _settle_corrected(self, _op: ops.SettleCorrected) -> bool:
         """The predecessor must be settled; a torn one is waived in favour of this one."""
         request = self._work.request
         assert request.order is not None
@@ -316,7 +286,7 @@ class Shell:
         self.session.audit(mine, request.attempt_id, action="correct", **order)
         return True
 
-    def _rollback(self) -> None:
+    def _rollback(self, _op: ops.Rollback) -> None:
         if self._lease is None:
             return
         try:
@@ -324,7 +294,10 @@ class Shell:
         except Exception:
             self._discard()
 
-    def _cut(self) -> None:
+    def _reconnect(self, _op: ops.Reconnect) -> None:
+        self._discard()
+
+    def cut(self) -> None:
         """From the watchdog's thread: let the driver's wait for an answer end."""
         lease = self._lease
         if lease is not None:
@@ -383,6 +356,7 @@ class Shell:
     def _leave(self) -> None:
         if os.getpid() != self._pid:
             return
+        watchdog.stop(self)
         self._markers.finished(self._work.request.attempt_id)
         if self._lease is None:
             return
@@ -394,6 +368,30 @@ class Shell:
             lease.discard()
         else:
             lease.give_back()
+
+    performs: ClassVar[Mapping[type, Callable[[Any, Any], Any]]] = {
+        ops.Begin: _begin,
+        ops.LockGuard: _lock_guard,
+        ops.ReadHorizon: _read_horizon,
+        ops.Claim: _claim,
+        ops.Cover: _cover,
+        ops.Explain: _explain,
+        ops.SettleCorrected: _settle_corrected,
+        ops.CallHandler: _call_handler,
+        ops.TakeTurn: _take_turn,
+        ops.RunCommand: _run_command,
+        ops.Hold: _keep,
+        ops.Resume: _keep,
+        ops.Release: _keep,
+        ops.Seal: _seal,
+        ops.Commit: _commit,
+        ops.Rollback: _rollback,
+        ops.Reconnect: _reconnect,
+        ops.Backoff: _back_off,
+        ops.CountDuplicate: _count_duplicate,
+        ops.Record: _record,
+        ops.HoldTorn: _hold_torn,
+    }
 
 
 _UNBOUNDED = {ops.CallHandler, ops.TakeTurn, ops.RunCommand, ops.Backoff}

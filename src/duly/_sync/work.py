@@ -64,9 +64,10 @@ class Work:
 class Account:
     """The times and rows of one attempt, in microseconds of the database's clock."""
 
-    def __init__(self, work: Work, secrets: Iterable[str]) -> None:
+    def __init__(self, work: Work, secrets: Iterable[str], pid: int) -> None:
         self._work = work
         self._secrets = tuple(secrets)
+        self._pid = pid
         self._began = time.monotonic()
         self._started_us: int | None = None
         self._claim: dict[str, Any] | None = None
@@ -108,7 +109,7 @@ class Account:
             "started_by": self._work.started_by[:200],
             "source": self._work.source[:40],
             "host": host_name(),
-            "pid": os.getpid(),
+            "pid": self._pid,
             "started_us": started_us,
             "finished_us": started_us + int(self.duration_s * 1e6),
         }
@@ -185,7 +186,7 @@ class Account:
             started_by=self._work.started_by[:200],
             host=host_name(),
             process=process_identity()[:200],
-            pid=os.getpid(),
+            pid=self._pid,
             started_us=self.started_us,
         )
 
