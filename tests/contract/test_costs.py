@@ -129,12 +129,12 @@ RUN = {
         ["UPDATE balance"], ["INSERT duly_attempt", "COMMIT"],
     ],
     ("duplicate", "recent"): [
-        ["BEGIN", "INSERT duly_occurrence"], ["SELECT duly_occurrence"],
-        ["INSERT duly_duplicate"], ["COMMIT"],
+        ["BEGIN", "INSERT duly_occurrence"], ["SELECT duly_occurrence", "ROLLBACK"],
+        ["INSERT duly_duplicate"],
     ],
     ("duplicate", "old"): [
         ["BEGIN", "SELECT duly_guard", "SELECT duly_job"], ["INSERT duly_occurrence"],
-        ["SELECT duly_occurrence"], ["INSERT duly_duplicate"], ["COMMIT"],
+        ["SELECT duly_occurrence", "ROLLBACK"], ["INSERT duly_duplicate"],
     ],
 }  # fmt: skip
 

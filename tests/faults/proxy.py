@@ -30,14 +30,16 @@ class Proxy:
         self._target = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._loss: Loss | None = None
+        self._said_by = b""
         self._open: list[socket.socket] = []
         self.late_s = late_s
         self.lost = 0
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose_next_commit(self, loss: Loss) -> None:
-        self._loss = loss
+    def lose_next_commit(self, loss: Loss, *, said_by: bytes = b"COMMIT") -> None:
+        """Deal with the next message that holds *said_by*, which commits, as *loss* says."""
+        self._loss, self._said_by = loss, said_by
 
     def close(self) -> None:
         for each in (self._listener, *self._open):
@@ -57,7 +59,7 @@ class Proxy:
     def _upward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while data := client.recv(65536):
-                if self._loss is not None and b"COMMIT" in data:
+                if self._loss is not None and self._said_by in data:
                     loss, self._loss = self._loss, None
                     self.lost += 1
                     self._lose(loss, data, client, server)

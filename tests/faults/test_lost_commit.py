@@ -75,9 +75,11 @@ def test_lost_answer_of_a_duplicates_count_changes_nothing(
     at = young()
     first = bank.app.run("work", at, partition=partition)
 
-    proxy.lose_next_commit(loss)
+    # Of a refused start's messages only the count says who started it.
+    proxy.lose_next_commit(loss, said_by=bank.app.started_by.encode())
     result = bank.app.run("work", at, partition=partition)
 
+    assert proxy.lost == 1
     assert result.outcome is duly.Outcome.DUPLICATE
     assert result.attempt_id == first.attempt_id
     ledger.wait_until_quiet()

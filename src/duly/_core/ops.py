@@ -120,7 +120,10 @@ class Unclaim:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Read the row that holds the key. Reply: `Standing` or None."""
+    """Read the row that holds the key; what is open of duly's own may end with it.
+
+    Reply: `Standing` or None.
+    """
 
 
 @dataclass(frozen=True, slots=True)

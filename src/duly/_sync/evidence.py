@@ -54,13 +54,12 @@ class Evidence:
     def count_duplicate(self, session: Session, occurrence: Occurrence, started_by: str) -> None:
         """Count a refused start, without a sync where the database allows.
 
-        On a server it commits the session's transaction, which holds nothing else.
+        The session has no transaction open, and has none afterwards.
         """
         if (side := self.side) is None:
-            session.change("count_duplicate", {**key_params(occurrence), "started_by": started_by})
-            session.commit(1.0)
+            counted = {**key_params(occurrence), "started_by": started_by}
+            session.change_alone("count_duplicate", counted)
             return
-        session.rollback()
         line = {**key_params(occurrence), "by": started_by, "at": session.clock_us()}
         if side.append(DUPLICATES, line):
             try:

@@ -252,7 +252,7 @@ class Shell:
         return self.session.read_horizon(self._work.occurrence.job)
 
     def _explain(self, _op: ops.Explain) -> ops.Standing | None:
-        return self.session.read_standing(self._work.occurrence)
+        return self.session.read_standing(self._work.occurrence, is_last=True)
 
     def _count_duplicate(self, _op: ops.CountDuplicate) -> None:
         work = self._work

@@ -82,6 +82,17 @@ class Session(ABC):
         """Run a named statement and return how many rows it changed."""
         return int(self._execute(self.queries[name], params).rowcount)
 
+    def change_alone(self, name: str, params: Params) -> None:
+        """Run a named statement in a transaction of its own; none is open."""
+        self.change(name, params)
+        self.commit(1.0)
+
+    def _run_last(self, name: str, params: Params) -> Sequence[Row]:
+        """Run a named query as the last statement of our transaction, and roll that back."""
+        rows = self.run(name, params)
+        self.rollback()
+        return rows
+
     def change_each(self, name: str, rows: Sequence[Params]) -> list[int]:
         """Run a named statement for each of *rows*; how many rows each changed."""
         return [self.change(name, row) for row in rows]
@@ -149,9 +160,13 @@ class Session(ABC):
         """The job's horizon, in a statement after the guard."""
         return horizon_of(self.run("read_horizon", {"job": job}))
 
-    def read_standing(self, occurrence: Occurrence) -> Standing | None:
-        """The row that holds the key, and whether its attempt proves it."""
-        rows = self.run("read_standing", key_params(occurrence))
+    def read_standing(self, occurrence: Occurrence, *, is_last: bool = False) -> Standing | None:
+        """The row that holds the key, and whether its attempt proves it.
+
+        *is_last*: our transaction, in which there is nothing to keep, is rolled back with it.
+        """
+        read = self._run_last if is_last else self.run
+        rows = read("read_standing", key_params(occurrence))
         if not rows:
             return None
         disposition, fingerprint, attempt_id, sealed, recorded_us, result, reason = rows[0]

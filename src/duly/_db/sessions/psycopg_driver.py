@@ -19,7 +19,7 @@ from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
 from duly._db.sessions.base import HANDLER_WAIT_S, Params, Row, Session, guard_missing, shut_down
 from duly._db.sessions.claimed import note, noted
 from duly._db.sessions.ends import allow_ends, refuse_ends
-from duly._db.sessions.psycopg_wire import Statement, Wire, value_of, wire_of
+from duly._db.sessions.psycopg_wire import Statement, Wire, rows_of, value_of, wire_of
 from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
@@ -99,8 +99,18 @@ class PsycopgSession(Session):
         statements = [Statement(self.queries[name], params) for name, params in asked]
         if begins := self.raw.pgconn.transaction_status == TransactionStatus.IDLE:
             statements.insert(0, self._wire.begin())
-        answers = self._wire.checked(self._waited(self._wire.sent(*statements)))
-        return answers[begins:]
+        return self._answers(*statements)[begins:]
+
+    def _answers(self, *statements: Statement) -> list[PGresult]:
+        return self._wire.checked(self._waited(self._wire.sent(*statements)))
+
+    def change_alone(self, name: str, params: Params) -> None:
+        # Without a BEGIN its message is its transaction.
+        self._answers(Statement(self.queries[name], params))
+
+    def _run_last(self, name: str, params: Params) -> Sequence[Row]:
+        found, _ended = self._answers(Statement(self.queries[name], params), Statement("ROLLBACK"))
+        return rows_of(self.driver, found)
 
     def _waited(self, generator: Any) -> Any:
         return self.raw.wait(generator)
@@ -119,7 +129,7 @@ class PsycopgSession(Session):
     def begin_prune(self, wait: float) -> None:
         self.begin(wait)
         begin = self._wire.begin(psycopg.IsolationLevel.READ_COMMITTED)
-        self._wire.checked(self._waited(self._wire.sent(begin)))
+        self._answers(begin)
 
     def claim(
         self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import psycopg
+from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus
@@ -67,6 +68,13 @@ def value_of(answer: PGresult, column: int = 0) -> str | None:
     """A column of the first row, as text."""
     found = answer.get_value(0, column) if answer.ntuples else None
     return None if found is None else bytes(found).decode()
+
+
+def rows_of(connection: Any, answer: PGresult) -> list[tuple[Any, ...]]:
+    """All rows, as psycopg reads them."""
+    transformer = Transformer(connection)
+    transformer.set_pgresult(answer)
+    return transformer.load_rows(0, answer.ntuples, tuple)
 
 
 class Wire:

@@ -81,6 +81,15 @@ class PyMysqlSession(Session):
             if not cursor.nextset():
                 return found
 
+    def change_alone(self, name: str, params: Params) -> None:
+        self._sent([self.queries[name], "COMMIT"], params)
+
+    def _run_last(self, name: str, params: Params) -> Sequence[Row]:
+        (rows,) = self._sent([self.queries[name], "ROLLBACK"], params)
+        self._forget()
+        self._may_be_open = False
+        return rows
+
     def begin(self, wait: float) -> None:
         self._forget()
         driver: Any = self.raw

@@ -89,8 +89,12 @@ FOR SHARE OF g
 SELECT set_config('lock_timeout', :restore, true)
 
 -- name: count_duplicate
--- differs: evidence of a refusal is not worth a sync; the setting ends with the transaction.
-WITH unsynced AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS setting)
+-- differs: evidence of a refusal is worth neither a sync nor a long wait; the settings end with the
+-- transaction.
+WITH unsynced AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true) AS durability,
+           set_config('lock_timeout', '1000', true) AS wait
+)
 INSERT INTO duly_duplicate AS d
     (job, nominal_us, partition_key, correction, started_by, times, first_us, last_us)
 SELECT :job, :nominal_us, :partition_key, :correction, :started_by, 1, {now}, {now}
