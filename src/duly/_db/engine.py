@@ -115,9 +115,11 @@ def make_engine(url: URL, *, is_async: bool) -> Engine:
         else:
             options["creator"] = _sqlite_creator(url)
     elif url.get_backend_name() != POSTGRESQL.name:
-        # Its default lets a handler's statement wait 50 s for a row. The answer to the first
-        # packet is bounded as the connecting is; afterwards a statement may take its time.
-        bound = f"SET SESSION innodb_lock_wait_timeout = {int(HANDLER_WAIT_S)}"
+        # Its defaults let a statement wait 50 s for a row, and a day for a table that somebody
+        # locked. The answer to the first packet is bounded as the connecting is; afterwards a
+        # statement may take its time.
+        wait = int(HANDLER_WAIT_S)
+        bound = f"SET SESSION innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}"
         mine: dict[str, Any] = {"init_command": bound}
         # asyncmy has no bound on reading, and the watchdog bounds the first answer too.
         mine |= {"connect_timeout": CONNECT_S} if is_async else {"read_timeout": CONNECT_S}
@@ -128,6 +130,8 @@ def make_engine(url: URL, *, is_async: bool) -> Engine:
         engine = _created(url, options, is_async=is_async)
         if "read_timeout" in options.get("connect_args", {}):
             event.listen(engine, "connect", _unbound_reads)
+        if url.get_backend_name() == POSTGRESQL.name:
+            event.listen(engine, "connect", _bound_locks)
         return engine
     except ModuleNotFoundError as error:
         extra = (_ASYNC_EXTRAS if is_async else _EXTRAS).get(error.name or "")
@@ -159,6 +163,20 @@ def _created(url: URL, options: dict[str, Any], *, is_async: bool) -> Engine:
 
 def _unbound_reads(raw: Any, _record: Any) -> None:
     raw._read_timeout = None  # noqa: SLF001 - PyMySQL takes it with the connecting only
+
+
+def _bound_locks(raw: Any, _record: Any) -> None:
+    """Where nobody said how long to wait for a lock, a read of duly's would wait for ever.
+
+    Not by `options=` of the connecting: a pooler refuses what it does not know there.
+    """
+    cursor = raw.cursor()
+    cursor.execute(
+        f"SELECT set_config('lock_timeout', '{int(HANDLER_WAIT_S)}s', false)"
+        " WHERE current_setting('lock_timeout') = '0'"
+    )
+    cursor.close()
+    raw.commit()
 
 
 def _sqlite_creator(url: URL) -> Any:
