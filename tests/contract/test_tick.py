@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 APPS = ("own", "django")
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOUR, DAY, MOMENT = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
 DAILY = "0 0 * * *"
 
 
@@ -126,7 +128,7 @@ def test_reconcile_that_fails_covers_nothing(bank: Bank) -> None:
     assert days(app.tick()) == [(0, "failed")]
     assert (bank.settled, bank.units) == ([], 0)
     handler.error = None
-    assert days(app.tick(now=midnight() + DAY - HOUR)) == [(0, "applied")]
+    assert days(app.tick(now=midnight() + DAY - MOMENT)) == [(0, "applied")]
     assert len(bank.settled) == 3
 
 
@@ -156,7 +158,7 @@ def test_first_registration_expects_nothing_of_the_past(bank: Bank) -> None:
 def test_failed_occurrence_waits_for_its_retry(bank: Bank) -> None:
     """It is not tried again before the delay, and is after it."""
     handler = Handler(bank, error=ValueError("no"))
-    retry = duly.Retry(first=HOUR, factor=1)
+    retry = duly.Retry(first=timedelta(minutes=2), factor=1)
     app = bank.define(bank.app(), handler, schedule=DAILY, starts=midnight(), retry=retry)
 
     assert days(app.tick()) == [(0, "failed")]
@@ -179,7 +181,7 @@ def test_last_attempt_that_fails_gives_the_occurrence_up(bank: Bank) -> None:
 
     assert days(app.tick()) == [(0, "failed")]
     assert days(app.tick()) == [(0, "failed")]
-    third = app.tick(now=midnight() + DAY - HOUR)
+    third = app.tick(now=midnight() + DAY - MOMENT)
 
     assert (days(third), waiting(third)) == ([], [Decision.GIVEN_UP])
     assert bank.outcomes == ["failed", "failed"]
@@ -218,7 +220,7 @@ def test_in_order_stops_at_the_first_that_is_not_applied(bank: Bank) -> None:
     second = app.tick()
     assert (days(second), of(second).parts[""].held) == ([], 2)
     handler.error = None
-    last = app.tick(now=midnight() + DAY - HOUR)
+    last = app.tick(now=midnight() + DAY - MOMENT)
     assert days(last) == [(2, "applied"), (1, "applied"), (0, "applied")]
 
 
@@ -228,6 +230,44 @@ def test_error_of_the_handlers_own_is_a_failure_whatever_its_class(bank: Bank) -
     app = bank.define(bank.app(), handler, schedule=DAILY, starts=midnight(1))
 
     assert days(app.tick()) == [(1, "failed"), (0, "failed")]
+
+
+def test_exit_of_a_handlers_own_is_a_failure_of_that_occurrence_alone(bank: Bank) -> None:
+    """A `sys.exit()` in one job keeps no other of a tick, or of a backfill, from running."""
+
+    def leaves(run: duly.Run) -> None:
+        run.execute(bank.credit())
+        sys.exit(0)
+
+    app = bank.app()
+    app.job(f"{bank.job}-a", schedule=DAILY, starts=midnight(1))(leaves)
+    bank.define(app, schedule=DAILY, starts=midnight(1))
+
+    assert days(app.tick()) == [(1, "failed"), (0, "failed"), (1, "applied"), (0, "applied")]
+    for workers in (1, 2):
+        counts = app.backfill(
+            f"{bank.job}-a", since=midnight(1), until=midnight() + HOUR, workers=workers
+        ).counts
+        assert counts == {"failed": 2}
+    assert bank.units == 2 * UNITS
+
+
+def test_exit_by_which_a_program_answers_a_signal_ends_the_tick(bank: Bank) -> None:
+    """It is no failure of the handler that was at work: whoever ticks is to stop."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+
+    def handler(run: duly.Run) -> None:
+        run.execute(bank.credit())
+        signal.raise_signal(signal.SIGTERM)
+
+    app = bank.define(bank.app(), handler, schedule=DAILY, starts=midnight(1))
+    try:
+        with pytest.raises(SystemExit):
+            app.tick()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert (bank.units, bank.outcomes) == (0, ["failed"])
 
 
 # ------------------------------------------------------------------------------------------- holes

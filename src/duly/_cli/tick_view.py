@@ -108,7 +108,7 @@ def _ran(job: str, ran: Ran) -> Line:
     return Line(cells, note, _STYLES.get(word, "red"))
 
 
-def _error(error: Exception) -> str:
+def _error(error: BaseException) -> str:
     if isinstance(error, DulyError):
         return str(error)
     name = type(error).__name__
@@ -225,7 +225,7 @@ def _json_ran(ran: Ran, secrets: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _json_error(error: Exception, secrets: Iterable[str]) -> dict[str, Any]:
+def _json_error(error: BaseException, secrets: Iterable[str]) -> dict[str, Any]:
     code = error.code if isinstance(error, DulyError) else None
     message = redact(one_line(_error(error)), secrets)
     return {"type": type(error).__name__, "code": code, "message": message}

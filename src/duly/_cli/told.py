@@ -53,12 +53,12 @@ def ran_json(ran: Ran, secrets: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-def _error_json(error: Exception, secrets: Iterable[str]) -> dict[str, Any]:
+def _error_json(error: BaseException, secrets: Iterable[str]) -> dict[str, Any]:
     code = error.code if isinstance(error, DulyError) else None
     return {"type": type(error).__name__, "code": code, "message": _words(error, secrets)}
 
 
-def _words(error: Exception, secrets: Iterable[str]) -> str:
+def _words(error: BaseException, secrets: Iterable[str]) -> str:
     name = type(error).__name__
     text = said(error)
     if not isinstance(error, DulyError):

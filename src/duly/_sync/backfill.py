@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duly._core import ops
 from duly._core.instants import format_instant, from_us, to_us
@@ -24,6 +24,7 @@ from duly._sync.crew import in_threads
 from duly._sync.process import new_attempt_id
 from duly._sync.refusals import NoSlot
 from duly._sync.starting import named, payload_of
+from duly._sync.watched import Watched, is_of_one_attempt
 from duly.errors import (
     AlreadySettled,
     Busy,
@@ -71,7 +72,7 @@ class Backfilled:
 
     key: str
     word: str
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -284,10 +285,10 @@ class Backfill:
                 looks_old=looks_old(occurrence),
                 slots=slots,
             )
-            job, raised = _watched(self._job)
+            handler = Watched(self._job.handler)
             try:
                 result = self._attempts.make(
-                    job,
+                    replace(self._job, handler=handler),
                     request,
                     payload,
                     nominal,
@@ -302,33 +303,21 @@ class Backfill:
                         key=occurrence.key,
                     ) from None
                 pause(PAUSE_S)
-            except Exception as error:
-                return Backfilled(occurrence.key, _word(error, raised), error)
+            except BaseException as error:
+                if not is_of_one_attempt(error):
+                    raise
+                return Backfilled(occurrence.key, _word(error, handler.raised), error)
             else:
                 return Backfilled(occurrence.key, result.outcome.value)
 
 
-def _watched(job: Job) -> tuple[Job, list[Exception]]:
-    """The job, and what leaves its handler remembered: an error of duly's may be its own."""
-    raised: list[Exception] = []
-
-    def watched(run: Any) -> Any:
-        try:
-            return job.handler(run)
-        except Exception as error:
-            raised.append(error)
-            raise
-
-    return replace(job, handler=watched), raised
-
-
-def _word(error: Exception, raised: Sequence[Exception]) -> str:
-    """What an error means for the one occurrence; the handler's are among *raised*.
+def _word(error: BaseException, raised: BaseException | None) -> str:
+    """What an error means for the one occurrence; *raised* is what left the handler.
 
     Raises:
         DulyError: *error*, if it is not about this occurrence alone.
     """
-    if not isinstance(error, DulyError) or any(error is each for each in raised):
+    if not isinstance(error, DulyError) or error is raised:
         return "failed"
     if isinstance(error, AlreadySettled):
         return "settled"

@@ -57,7 +57,7 @@ def look_of(found: Worked, next_due: datetime | None, stuck: int) -> Look:
     return Look(found.at, next_due, retry_at, more=more)
 
 
-def _is_ours(error: Exception | None) -> bool:
+def _is_ours(error: BaseException | None) -> bool:
     """Whether an error is duly's own, so that trying at once changes nothing."""
     return isinstance(error, DulyError) and not isinstance(error, HandlerTimeout)
 

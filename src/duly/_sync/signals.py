@@ -30,6 +30,12 @@ _get: Any = _signal.getsignal
 _set: Any = _signal.signal
 HOLD_S = 10.0
 """How long a held signal waits for an op that may not be interrupted."""
+_MARK = "duly_signal"
+
+
+def came_by_signal(error: BaseException) -> bool:
+    """Whether a signal that was held back here raised *error*, by the program's own handler."""
+    return _MARK in error.__dict__
 
 
 class HeldSignals:
@@ -92,7 +98,11 @@ class HeldSignals:
     def _deliver(self, number: int, frame: FrameType | None) -> None:
         self._pending = None
         self._cancel()
-        self._previous[number](number, frame)
+        try:
+            self._previous[number](number, frame)
+        except BaseException as stop:
+            stop.__dict__[_MARK] = number
+            raise
 
     def _cancel(self) -> None:
         if self._timer is not None:

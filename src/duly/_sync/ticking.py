@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duly._core import ops, timing
 from duly._core.instants import NEVER_US, from_us, to_us
@@ -25,6 +25,7 @@ from duly._sync.claim import looks_old
 from duly._sync.process import new_attempt_id
 from duly._sync.refusals import NoSlot, Result
 from duly._sync.starting import payload_of
+from duly._sync.watched import Watched, is_of_one_attempt
 from duly.errors import (
     AlreadySettled,
     Busy,
@@ -39,7 +40,7 @@ from duly.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Container, Sequence
     from datetime import datetime
 
     from duly._core.catch_up import Plan
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from duly._db.connect import Database
     from duly._sync.attempts import Attempts
     from duly._sync.registry import Known, Registry
-    from duly._sync.run import Run
 
 log = logging.getLogger("duly.tick")
 
@@ -77,7 +77,7 @@ class Ran:
     outcome: Outcome | None
     took: timedelta
     result: Result | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -256,7 +256,7 @@ class Ticking:
         )
         schedule = expected.revised() if len(known.revisions) > 1 else job.schedule
         nominal = Nominal(occurrence.nominal_time, "schedule", due_at)
-        handler = _Watched(job.handler)
+        handler = Watched(job.handler)
         began = time.monotonic()
         try:
             result = self._attempts.make(
@@ -270,15 +270,17 @@ class Ticking:
         except NoSlot:
             done.full = True
             return None
-        except Exception as raised:
+        except BaseException as raised:
+            if not is_of_one_attempt(raised):
+                raise
             took = timedelta(seconds=time.monotonic() - began)
             outcome, error = self._ended(raised, is_the_handlers=raised is handler.raised)
             return Ran(occurrence.key, outcome, took, error=error)
         return Ran(occurrence.key, result.outcome, result.duration, result)
 
     def _ended(
-        self, error: Exception, *, is_the_handlers: bool
-    ) -> tuple[Outcome | None, Exception]:
+        self, error: BaseException, *, is_the_handlers: bool
+    ) -> tuple[Outcome | None, BaseException]:
         """How an attempt ended that raised, and the error to tell."""
         if is_the_handlers:
             dialect = self._database.dialect
@@ -371,22 +373,6 @@ class Ticking:
             for job, nominal_time in found
             if timing.due_time(job.schedule, nominal_time) - at > job.tolerance
         )
-
-
-class _Watched:
-    """A handler that remembers what it raised: an error of its own may be of any class."""
-
-    def __init__(self, handler: Callable[[Run], Any]) -> None:
-        self._handler = handler
-        self.raised: BaseException | None = None
-
-    def __call__(self, run: Run) -> Any:
-        self.raised = None
-        try:
-            return self._handler(run)
-        except BaseException as error:
-            self.raised = error
-            raise
 
 
 def _is_complete(job: Job, row: expectation.Latest, at: datetime) -> bool:
