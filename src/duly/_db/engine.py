@@ -170,13 +170,14 @@ def _bound_locks(raw: Any, _record: Any) -> None:
 
     Not by `options=` of the connecting: a pooler refuses what it does not know there.
     """
+    raw.autocommit = True  # one message, where a transaction would be three
     cursor = raw.cursor()
     cursor.execute(
         f"SELECT set_config('lock_timeout', '{int(HANDLER_WAIT_S)}s', false)"
         " WHERE current_setting('lock_timeout') = '0'"
     )
     cursor.close()
-    raw.commit()
+    raw.autocommit = False
 
 
 def _sqlite_creator(url: URL) -> Any:
