@@ -77,6 +77,25 @@ def test_equal_definitions_make_one_revision(
     assert bank.value(f"SELECT COUNT(*) FROM duly_slot WHERE job = '{BEAT}'") == 3
 
 
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_definitions_at_a_strict_level_are_all_recorded(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    """Who loses the race for the job's row there decides again, as who loses it for the number."""
+    if bank.name == "sqlite":
+        pytest.skip("it has one level")
+    beats = Beats.of(2)
+    _defining(bank, beats).register()
+    apps = []
+    for number in range(HOSTS):
+        app = bank.app(level=level)
+        app.job(BEAT, schedule="* * * * *", starts=beats.first, max_running=2 + number)(credit)
+        apps.append(app)
+    written = _together(apps, monkeypatch)
+    assert [len(each) for each in written] == [1] * HOSTS
+    assert [row[0] for row in _revisions(bank)] == list(range(1, HOSTS + 2))
+
+
 @pytest.mark.parametrize("known", [False, True], ids=["first", "edit"])
 def test_different_definitions_make_a_revision_each(
     bank: Bank, monkeypatch: pytest.MonkeyPatch, known: bool

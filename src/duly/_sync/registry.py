@@ -238,19 +238,23 @@ class Registry:
     def _register(
         self, job: Job, definition: Definition, *, wait_s: float, adopt: bool = False
     ) -> tuple[Known, list[Revision]]:
+        deadline = time.monotonic() + wait_s
         for _ in range(TRIES):
             try:
                 with self._database.session() as session:
                     return self._registered(session, job, definition, wait_s, adopt=adopt)
             except _NotWritten as failed:
                 kind = self._database.dialect.classify(failed.error)
-                if kind is not ErrorKind.DUPLICATE_KEY:
-                    if wait_s == BRIEF_S and kind is ErrorKind.CONTENTION:
-                        raise
+                is_contended = kind is ErrorKind.CONTENTION
+                if wait_s == BRIEF_S and is_contended:
+                    raise
+                # Another process wrote that revision first: it may be the same. At REPEATABLE READ
+                # and above its lock on the job's row is a lost race, too.
+                is_lost_race = is_contended and time.monotonic() < deadline
+                if kind is not ErrorKind.DUPLICATE_KEY and not is_lost_race:
                     dialect = self._database.dialect
                     known = public_error(dialect, failed.error, self._database.where)
                     raise (known or failed.error) from failed.error
-                # Another process wrote that revision first: it may be the same.
         raise Busy(f"job {job.name}: its definition could not be recorded; try again")
 
     def _registered(
