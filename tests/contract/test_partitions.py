@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import duly
+from duly._core.catch_up import Decision
 from tests.contract.bank import UNITS
 
 if TYPE_CHECKING:
@@ -55,6 +56,54 @@ def test_each_partition_of_each_occurrence_runs_once(bank: Bank) -> None:
     assert ran == ["12:a", "12:b", "13:a", "13:b"]
     assert again == []
     assert bank.units == 4 * UNITS
+
+
+def test_part_that_waits_holds_up_what_is_later_of_every_part(bank: Bank) -> None:
+    """With `in_order`, in its tick and in the next; the other parts of its own hour may run."""
+    broken = True
+
+    def handler(run: duly.Run) -> None:
+        if broken and run.partition == "a":
+            raise ValueError("not yet")
+        run.execute(bank.credit())
+
+    start = noon()
+    app = bank.define(
+        bank.app(),
+        handler,
+        schedule="0 * * * *",
+        starts=start,
+        partitions=["a", "b"],
+        in_order=True,
+    )
+
+    assert ticked(app, start + HOUR) == ["12:a"]
+    planned = [
+        step.occurrence.partition
+        for step in app.plan(now=start + HOUR).jobs[0].steps()
+        if step.decision is Decision.RUN
+    ]
+    second = ticked(app, start + HOUR)
+    broken = False
+    last = ticked(app, datetime.now(UTC) + timedelta(seconds=31))
+
+    assert (planned, second) == (["b"], ["12:b"])
+    assert last[:3] == ["12:a", "13:a", "13:b"]
+
+
+def test_older_part_is_not_run_by_none_where_not_all_are_looked_at(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs the newest due alone, once its set is fixed, however many lie before it."""
+    monkeypatch.setattr("duly._sync.partitioning.SETS_MAX", 2)
+    start = noon()
+    app = bank.define(
+        bank.app(), schedule="0 * * * *", starts=start, partitions=["a", "b"], catch_up="none"
+    )
+
+    ran = [ticked(app, start + 3 * HOUR) for _ in range(3)]
+
+    assert ran == [[], ["15:a", "15:b"], []]
 
 
 def test_query_gives_the_partitions_of_its_moment(bank: Bank, members: str) -> None:
@@ -141,6 +190,9 @@ def test_limit_of_a_tick_counts_every_partition(bank: Bank) -> None:
         ("SELECT 'a' UNION ALL SELECT 'a'", "gives 'a' twice; write SELECT DISTINCT"),
         ("SELECT 'a', 'b'", "gives 2 columns"),
         ("SELECT ''", "gives an empty text"),
+        ("SELECT CAST('a' AS {binary})", "gives bytes"),
+        ("SELECT 'a'; SELECT 'b'", "is more than one statement"),
+        ("SELECT 'a; SELECT 'b'", "cannot be read"),
     ],
 )
 def test_query_that_cannot_name_partitions_is_told_and_nothing_runs(
@@ -148,7 +200,9 @@ def test_query_that_cannot_name_partitions_is_told_and_nothing_runs(
 ) -> None:
     """The job is refused by name with the next step; other jobs go on."""
     start = noon()
-    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=select)
+    binary = {"sqlite": "BLOB", "postgresql": "BYTEA", "mariadb": "BINARY(1)"}[bank.name]
+    query = select.format(binary=binary)
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=query)
 
     report = app.tick(now=start)
 
@@ -341,8 +395,11 @@ def test_partitions_that_are_no_list_are_refused(bank: Bank) -> None:
         "UPDATE {members} SET active = 7",
         "CREATE TABLE {members}_2 (a INTEGER)",
         "DROP TABLE {members}",
+        "ROLLBACK; UPDATE {members} SET active = 7; SELECT 'a'",
+        "COMMIT; BEGIN; UPDATE {members} SET active = 7; COMMIT; SELECT 'a' -- ;",
+        "SELECT 'a'; COMMIT; UPDATE {members} SET active = 7",
     ],
-    ids=["update", "create", "drop"],
+    ids=["update", "create", "drop", "after a rollback", "after a commit", "at last"],
 )
 def test_query_for_partitions_that_would_change_something_is_refused(
     bank: Bank, members: str, query: str

@@ -15,12 +15,12 @@ from duly._core.instants import to_us
 from duly.errors import NominalTimeInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from duly._core.policies import Policies
 
-__all__ = ["Decision", "Failures", "Plan", "Tried", "Waiting", "plan"]
+__all__ = ["Decision", "Failures", "Plan", "Tried", "Waiting", "in_step", "plan"]
 
 COVERED_MAX: Final = 100_000
 """How many occurrences one reconciling run covers at most: they are rows of one transaction."""
@@ -162,6 +162,18 @@ def plan(
                 _newest(found, missing, tried, most)
                 found.left -= 1
     return found
+
+
+def in_step(plans: Iterable[Plan]) -> None:
+    """With `in_order`: what waits of one partition holds up what is later of the others, too."""
+    of_parts = list(plans)
+    first = min((each.nominal_us for plan in of_parts for each in plan.waiting), default=None)
+    if first is None:
+        return
+    for plan in of_parts:
+        kept = [us for us in plan.run if us <= first]
+        plan.held += len(plan.run) - len(kept)
+        plan.run = kept
 
 
 def _each(found: Plan, missing: Sequence[int], tried: Tried, most: int) -> None:

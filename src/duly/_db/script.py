@@ -107,6 +107,15 @@ def parse(data: bytes, dialect: Dialect, *, where: str) -> Script:
     return Script(where, sha256(data).hexdigest(), statements)
 
 
+def count(text: str, dialect: Dialect) -> int:
+    """How many statements a text has.
+
+    Raises:
+        ScriptInvalid: It opens what it does not close.
+    """
+    return sum(1 for _ in _split(_tokens(text, dialect, "it"), _RULES[dialect.name]))
+
+
 def check_backslashes(script: Script, dialect: Dialect, ask: Callable[[str], Any]) -> None:
     """Refuse a script whose quotes may end elsewhere for this session than they were read to.
 

@@ -253,9 +253,8 @@ class Backfill:
             return
         if self._job.partitions is not None and free:
             names = partitioning.partitions_of(self._database, self._job)
-            with self._database.session() as session:
-                for us in free:
-                    partitioning.fix(session, job, us, names)
+            for us in free:
+                partitioning.fix(self._database, job, us, names)
             free = []
         rest = page
         while rest:

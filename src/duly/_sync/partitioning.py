@@ -20,8 +20,9 @@ from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
 from duly._sync import planning
+from duly._sync.deciding import decided
 from duly._sync.planning import MICROSECOND, Missing, start_of
-from duly.errors import KeyInvalid, PartitionsInvalid
+from duly.errors import KeyInvalid, PartitionsInvalid, ScriptInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
 
-WAIT_S = 10.0
+FIXED_AT_ONCE = 1_000
+"""Partitions that are sent to a server before it is waited for."""
 SETS_MAX = 1_000
 """Occurrences whose sets are fixed in one tick at most."""
 READ_ONLY = {
@@ -65,6 +67,7 @@ def missing(
     planned = planned_sets(session, known.job, due)
     whole = settled_whole(session, known.job, due)
     unplanned = [us for us in due if us not in planned and us not in whole]
+    newest_us = due[-1]
     session.rollback()
     if job.partitions is not None and len(unplanned) > SETS_MAX:
         # What this tick leaves is not looked at, so it stays missing.
@@ -73,14 +76,15 @@ def missing(
     if job.partitions is not None and unplanned:
         names = partitions_of(database, job)
         for us in unplanned:
-            fix(session, known.job, us, names)
+            fix(database, known.job, us, names)
     found, until_us = missing_parts(session, known.job, due)
     if job.partitions is None and (left := [us for us in unplanned if us <= until_us]):
         found[""] = array("q", left)
-    if not found:
-        return {"": Missing(array("q"), len(due), until_us)}
+    left_from_us = None if until_us == newest_us else until_us
+    found = found or {"": array("q")}
     return {
-        partition: Missing(times, len(due), until_us) for partition, times in sorted(found.items())
+        partition: Missing(times, len(due), newest_us, left_from_us)
+        for partition, times in sorted(found.items())
     }
 
 
@@ -142,6 +146,7 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
     """
     if not isinstance(job.partitions, str):
         return job.partitions or ()
+    _refuse_several(database, job)
     try:
         with _reading(database) as connection:
             rows = connection.execute(text(job.partitions)).fetchmany(PARTITIONS_MAX + 1)
@@ -155,6 +160,8 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
         raise _invalid(job, f"gives {len(rows[0])} columns; select the partition alone")
     if any(row[0] is None for row in rows):
         raise _invalid(job, "gives a NULL; leave those rows out (WHERE … IS NOT NULL)")
+    if any(isinstance(row[0], bytes | memoryview) for row in rows):
+        raise _invalid(job, "gives bytes, which are no name; select them as text, such as hex")
     names = [str(row[0]) for row in rows]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -166,6 +173,25 @@ def partitions_of(database: Database, job: Job) -> tuple[str, ...]:
         except KeyInvalid as error:
             raise _invalid(job, f"gives a name that cannot be one: {error}") from error
     return tuple(names)
+
+
+def _refuse_several(database: Database, job: Job) -> None:
+    """Of several statements the first could end the transaction in which nothing can be changed.
+
+    Raises:
+        PartitionsInvalid: The query is not one statement.
+    """
+    query = str(job.partitions)
+    if ";" not in query.rstrip().removesuffix(";"):
+        return
+    from duly._db import script
+
+    try:
+        several = script.count(query, database.dialect) > 1
+    except ScriptInvalid as error:
+        raise _invalid(job, f"cannot be read: {error}") from error
+    if several:
+        raise _invalid(job, "is more than one statement; give one SELECT")
 
 
 def require_part(
@@ -213,19 +239,21 @@ def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
     return ("",) if settled_whole(session, job, [us]) else ()
 
 
-def fix(session: Session, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
-    """Fix the set of one occurrence, unless another host just did."""
+def fix(database: Database, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
+    """Fix the set of one occurrence, unless another host just did.
+
+    Raises:
+        Busy: The database was contended for all of the wait; nothing was fixed.
+    """
     key = {"job": job, "nominal_us": nominal_us}
-    try:
-        session.begin(WAIT_S)
-        if session.change("add_partition_set", {**key, "size": len(names)}):
-            for name in names:
-                session.change("add_partition", {**key, "partition_key": name})
-        session.commit(WAIT_S)
-    except Exception as error:
-        session.rollback()
-        if session.classify(error) is not ErrorKind.DUPLICATE_KEY:
-            raise
+
+    def work(session: Session, _left: float) -> None:
+        if session.add_partition_set({**key, "size": len(names)}):
+            for start in range(0, len(names), FIXED_AT_ONCE):
+                rows = names[start : start + FIXED_AT_ONCE]
+                session.change_each("add_partition", [{**key, "partition_key": n} for n in rows])
+
+    decided(database, work, about=f"the partitions of job {job}")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from duly._core.instants import from_us
 from duly._core.occurrence import Occurrence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from duly._core.expected import Expected
     from duly._core.schedules.period import Period
@@ -57,11 +57,18 @@ class Missing:
         expected: How many were expected in the span that was looked at; at most `LOOKED_AT` are
             counted.
         newest_due_us: The newest that is due, settled or not; None if none is.
+        left_from_us: What is due after it was not looked at; None if all was.
     """
 
     nominal_us: array[int]
     expected: int
     newest_due_us: int | None
+    left_from_us: int | None = None
+
+    @property
+    def looked_at_us(self) -> int | None:
+        """The newest that was looked at."""
+        return self.newest_due_us if self.left_from_us is None else self.left_from_us
 
 
 def missing(
@@ -90,6 +97,19 @@ def missing(
     for piece in holes(expected.stretches(start, until), settled):
         found.extend(piece)
     return Missing(found, len(some), newest)
+
+
+def plans(
+    session: Session, known: Known, found: Mapping[str, Missing], *, now: datetime
+) -> dict[str, Plan]:
+    """What happens to what is missing of each partition, by the policies in force."""
+    made = {
+        partition: plan(session, known, part, now=now, partition=partition)
+        for partition, part in found.items()
+    }
+    if known.latest.policies.in_order:
+        catch_up.in_step(made.values())
+    return made
 
 
 def plan(

@@ -203,14 +203,10 @@ class Reporting:
         except PartitionsInvalid as error:
             return replace(plan, refused=error)
         found = outstanding.missing(session, known, now=at, names=names)
-        plans = {
-            partition: planning.plan(session, known, part, now=at, partition=partition)
-            for partition, part in found.items()
-        }
         return replace(
             plan,
             policies=known.latest.policies,
-            parts=plans,
+            parts=planning.plans(session, known, found, now=at),
             expected=known.expected,
             failures=outstanding.failures(session, known, found),
         )

@@ -207,10 +207,7 @@ class Ticking:
             done.refused = error
             return done
         with self._database.session() as session:
-            for partition, of_part in found.items():
-                done.parts[partition] = planning.plan(
-                    session, known, of_part, now=at, partition=partition
-                )
+            done.parts = planning.plans(session, known, found, now=at)
         policies = known.latest.policies
         for partition, plan in done.parts.items():
             if plan.skip:
@@ -324,7 +321,7 @@ class Ticking:
         # Until what earlier revisions expected is marked too, no tick may pass the job by.
         in_force_us = to_us(min(known.latest.effective_at, at))
         is_behind = known.complete_us is not None and known.complete_us < in_force_us
-        newest_us = max((m.newest_due_us or 0 for m in found.values()), default=0)
+        newest_us = max((m.looked_at_us or 0 for m in found.values()), default=0)
         if newest_us:
             newest = from_us(newest_us)
             complete_us = to_us(min(known.expected.due_time(newest) or newest, at))

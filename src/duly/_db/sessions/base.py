@@ -244,6 +244,15 @@ class Session(ABC):
                 raise
             return False
 
+    def add_partition_set(self, params: Params) -> bool:
+        """Add the set of an occurrence's partitions; False if it is there."""
+        try:
+            return self.change("add_partition_set", params) == 1
+        except Exception as error:
+            if self.classify(error) is not ErrorKind.DUPLICATE_KEY:
+                raise
+            return False
+
     def lock_job(self, job: str, wait: float) -> None:
         """Take the job's row, so that two decisions about the job come one after the other."""
         self.change("lock_job", {"job": job, **self.bounds(wait)})
