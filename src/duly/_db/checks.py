@@ -122,6 +122,11 @@ def default_schema(
 def _check_postgresql(session: Session, explicit: str | None, where: str, untested: bool) -> str:
     row = session.run("identify", {"schema": explicit})[0]
     version, number, current, role, ledgers, unlogged = row
+    if isinstance(version, bytes):
+        raise UnsafeStorage(
+            "client_encoding is SQL_ASCII, so psycopg gives bytes in place of text: connect with"
+            " client_encoding=utf8 (in the URL, or PGCLIENTENCODING)"
+        )
     if (not str(version).startswith("PostgreSQL") or "-YB-" in str(version)) and not untested:
         raise _untested(where, str(version).split(" on ")[0])
     found = (number // 10_000, number % 10_000)
@@ -153,7 +158,7 @@ def _check_postgresql(session: Session, explicit: str | None, where: str, untest
 
 
 def _check_mariadb(session: Session, explicit: str | None, where: str, untested: bool) -> str:
-    version, current, sql_mode = session.run("identify", {})[0]
+    version, current, sql_mode, *reads_as = session.run("identify", {})[0]
     if "MariaDB" not in str(version):
         if not untested:
             raise _untested(where, f"MySQL {version}")
@@ -162,12 +167,16 @@ def _check_mariadb(session: Session, explicit: str | None, where: str, untested:
         _require_version(session.dialect, tuple(numbers), str(version).split("-")[0])
     schema = explicit or current
     if schema is None:
-        raise UsageError(f"the URL names no database: {where}/NAME")
+        raise UsageError(
+            "no database of the server is chosen: name one in the URL (…/NAME), where you connect,"
+            " or by schema="
+        )
     if "STRICT_" not in str(sql_mode):
         raise UnsafeStorage(
             f"sql_mode ({sql_mode or 'empty'}) is not strict, so MariaDB stores truncated values"
             " without an error: add STRICT_TRANS_TABLES to sql_mode"
         )
+    _require_charset(session.driver.character_set_name(), {str(name) for name in reads_as})
     engines = other_engines(session, str(schema))
     ours = sorted(name for name in engines if name.startswith("duly_"))
     if ours:
@@ -176,6 +185,18 @@ def _check_mariadb(session: Session, explicit: str | None, where: str, untested:
             f" {ours[0]} ENGINE=InnoDB"
         )
     return str(schema)
+
+
+def _require_charset(sent_as: str, reads_as: set[str]) -> None:
+    """Refuse a session that stores another key than the driver was given."""
+    # Up to MariaDB's 10.5 one name, and to PyMySQL both.
+    if {name.replace("utf8mb3", "utf8") for name in reads_as} != {sent_as.replace("mb3", "")}:
+        raise UnsafeStorage(
+            f"the driver sends text as {sent_as}, and MariaDB reads it as"
+            f" {' and '.join(sorted(reads_as))}, so one key could become two, or two one: connect"
+            " with charset=utf8mb4, and leave out SET NAMES and character_set_…",
+            character_sets=sorted(reads_as),
+        )
 
 
 def other_engines(session: Session, schema: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from duly.errors import (
     DatabaseReadOnly,
     DulyError,
     SchemaMissing,
+    UsageError,
 )
 
 
@@ -38,6 +39,12 @@ def public_error(dialect: Dialect, error: BaseException, where: str) -> DulyErro
     """
     if isinstance(error, DulyError):
         return None  # it has its words
+    if isinstance(error, UnicodeEncodeError):
+        cannot = ascii(error.object[error.start : error.start + 1])
+        return UsageError(
+            f"the encoding of {where} cannot carry the character {cannot}: nothing was done;"
+            " connect with UTF-8 (client_encoding=utf8 on PostgreSQL, charset=utf8mb4 on MariaDB)"
+        )
     words = first_line(error)
     match dialect.classify(error):
         case ErrorKind.LOST:

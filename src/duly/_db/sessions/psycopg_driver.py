@@ -242,6 +242,11 @@ class PsycopgSession(Session):
         if self.raw.closed:
             raise NoTransaction("duly.claim: the psycopg connection is closed: open a new one")
         status = self.raw.info.transaction_status
+        if status is TransactionStatus.ACTIVE:
+            raise NoTransaction(
+                "duly.claim: a statement or COPY is still under way on this psycopg connection:"
+                " claim before it, or after its block has ended"
+            )
         if self.raw.autocommit and status is TransactionStatus.IDLE:
             raise NoTransaction(
                 "duly.claim: this psycopg connection is in autocommit mode with no transaction"

@@ -111,8 +111,10 @@ class Wire:
             One result for each; those after the first that failed are marked as aborted.
         """
         pgconn = self._connection.pgconn
+        # All of them before the pipeline: a bind that cannot be sent leaves no half of a message.
+        bound = [self._bound(statement) for statement in statements]
         pgconn.enter_pipeline_mode()
-        preparing = [self._send(pgconn, statement) for statement in statements]
+        preparing = [self._send(pgconn, form, values) for form, values in bound]
         pgconn.pipeline_sync()
         yield from send(pgconn)
         answers: list[PGresult] = []
@@ -128,16 +130,23 @@ class Wire:
         pgconn.exit_pipeline_mode()
         return answers
 
-    def _send(self, pgconn: Any, statement: Statement) -> tuple[_Form, bytes] | None:
-        """Queue one statement; its form and name if it is prepared with it."""
+    def _bound(self, statement: Statement) -> tuple[_Form, list[bytes | None] | None]:
+        """A statement's form, and its binds in their order; None where it has none."""
         form = self._forms.get(statement.text)
         if form is None:
             form = self._forms[statement.text] = _Form(statement.text, self._encoding)
         params = statement.params
-        values = [_text(params[name], self._encoding) for name in form.names] if params else None
+        if not params:
+            return form, None
+        return form, [_text(params[name], self._encoding) for name in form.names]
+
+    def _send(
+        self, pgconn: Any, form: _Form, values: list[bytes | None] | None
+    ) -> tuple[_Form, bytes] | None:
+        """Queue one statement; its form and name if it is prepared with it."""
         threshold = self._connection.prepare_threshold
         form.uses += 1
-        if params is None or threshold is None:
+        if values is None or threshold is None:
             pgconn.send_query_params(form.query, values)
             return None
         known: bytes | None = self._connection._prepared._names.get(form.key)  # noqa: SLF001

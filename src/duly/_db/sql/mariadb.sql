@@ -80,8 +80,8 @@ ORDER BY job, nominal_us, partition_key, correction, started_by
 LIMIT :limit
 
 -- name: identify
--- differs: what tells the server, its version and where the ledger is.
-SELECT VERSION(), DATABASE(), @@sql_mode
+-- differs: what tells the server, its version, where the ledger is and how text is read.
+SELECT VERSION(), DATABASE(), @@sql_mode, @@character_set_client, @@character_set_connection
 
 -- name: other_engines
 -- differs: only MariaDB has tables that a rollback does not reach.
