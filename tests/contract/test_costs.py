@@ -191,6 +191,25 @@ def test_claim_on_postgresql_adds_exactly_these_statements(
     assert wire.messages == CLAIM[outcome, age] + restored
 
 
+def test_duplicates_on_postgresql_that_are_rolled_back_are_seldom_prepared(
+    postgres_bank: Bank, wire: Wire
+) -> None:
+    """What was prepared is forgotten at a rollback, by one more message: so not each time."""
+    connection = postgres_bank.connect()
+    occurrence = postgres_bank.occurrence(recent())
+    duly.claim(connection, occurrence)
+    connection.commit()
+    wire.watch(connection)
+
+    with wire.counted(connection):
+        for _ in range(30):
+            assert not duly.claim(connection, occurrence).is_new
+            connection.rollback()
+
+    sent = Counter(message[0] for message in wire.messages if message)
+    assert sent["DEALLOCATE"] <= 30 // connection.prepare_threshold, sent
+
+
 TIMES = 20
 
 

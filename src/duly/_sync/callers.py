@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from duly._db.dialects import MARIADB, POSTGRESQL, SQLITE, Dialect
+from duly._db.queries import queries
 from duly._db.sessions.choose import comes_from, is_asynchronous, is_djangos, make_session
 from duly._db.tables import require_current
 from duly._db.translate import first_line
@@ -19,8 +20,6 @@ from duly._db.waiting import in_loop
 from duly.errors import NoTransaction, SchemaMissing, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from duly._db.sessions.base import Session
     from duly._db.sessions.sqlite_driver import SqliteSession
 
@@ -39,7 +38,7 @@ def open_session(connection: Any, schema: str | None) -> Session:
         from duly._db.sessions.django_wrapper import django_session, wrapper_of
 
         wrapper = wrapper_of(connection)
-        return _with_ledger(partial(django_session, wrapper), schema)
+        return _with_ledger(django_session(wrapper, schema), schema)
     raw = _driver_connection(connection)
     if is_asynchronous(raw) and not in_loop():
         raise UsageError(
@@ -47,11 +46,10 @@ def open_session(connection: Any, schema: str | None) -> Session:
             f"{type(raw).__qualname__}: write `await duly.aio.claim(…)`"
         )
     kind: Any = type(raw)
-    return _with_ledger(partial(make_session, _dialect(kind), raw), schema)
+    return _with_ledger(make_session(_dialect(kind), raw, schema), schema)
 
 
-def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> Session:
-    session = make(schema)
+def _with_ledger(session: Session, schema: str | None) -> Session:
     if session.dialect is SQLITE:
         _check_file(session)
         return session
@@ -59,7 +57,8 @@ def _with_ledger(make: Callable[[str | None], Session], schema: str | None) -> S
     if schema not in known:
         session.require_transaction()
         known[schema] = _find_ledger(session, schema)
-    return make(known[schema])
+    _qualify(session, known[schema])
+    return session
 
 
 def synchronous(connection: Any) -> Any:
@@ -149,9 +148,15 @@ def _find_ledger(session: Session, schema: str | None) -> str:
 
     dialect = session.dialect
     found = default_schema(session, schema)
-    checked = make_session(dialect, session.driver, found)
-    require_current(checked, f"schema {found!r} of this {dialect.title} connection")
+    _qualify(session, found)
+    require_current(session, f"schema {found!r} of this {dialect.title} connection")
     return found
+
+
+def _qualify(session: Session, schema: str) -> None:
+    """From now on its statements speak of the tables in *schema*."""
+    session.schema = schema
+    session.queries = queries(session.dialect, schema)
 
 
 def _check_file(session: Session) -> None:

@@ -21,6 +21,7 @@ def make_session(dialect: Dialect, raw: Any, schema: str | None) -> Session:
     return session_class(dialect, is_async=is_asynchronous(raw))(raw, schema)
 
 
+@cache
 def session_class(
     dialect: Dialect, *, is_async: bool = False
 ) -> Callable[[Any, str | None], Session]:
@@ -66,9 +67,15 @@ def comes_from(package: str, class_: type) -> bool:
 
 def is_asynchronous(raw: Any) -> bool:
     """Whether a driver's connection is one of an event loop's."""
+    kind: Any = type(raw)
+    return _awaits(kind)
+
+
+@cache
+def _awaits(class_: type) -> bool:
     return any(
         (kind.__module__.partition(".")[0], kind.__name__) in _ASYNCHRONOUS
-        for kind in type(raw).__mro__
+        for kind in class_.__mro__
     )
 
 

@@ -39,7 +39,7 @@ class _Form:
 
     Attributes:
         names: Of its binds, in the order of their numbers.
-        uses: How often it was sent on this connection.
+        uses: How often it was sent on this connection since it was prepared last.
     """
 
     def __init__(self, text: str, encoding: str) -> None:
@@ -145,7 +145,6 @@ class Wire:
     ) -> tuple[_Form, bytes] | None:
         """Queue one statement; its form and name if it is prepared with it."""
         threshold = self._connection.prepare_threshold
-        form.uses += 1
         if values is None or threshold is None:
             pgconn.send_query_params(form.query, values)
             return None
@@ -153,9 +152,13 @@ class Wire:
         if known is not None:
             pgconn.send_query_prepared(known, values)
             return None
-        if form.uses <= threshold:
+        if form.uses < threshold:
+            form.uses += 1
             pgconn.send_query_params(form.query, values)
             return None
+        # Counted anew, as psycopg does: it forgets what was prepared at each ROLLBACK, and sends
+        # another message for that, so what is often rolled back is better not prepared.
+        form.uses = 0
         self._prepared += 1
         name = f"_duly_{self._prepared}".encode()
         pgconn.send_prepare(name, form.query)

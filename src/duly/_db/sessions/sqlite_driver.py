@@ -166,13 +166,13 @@ class SqliteSession(Session):
         self, params: Params, wait: float, slots: int | None = None, *, by_key: bool = False
     ) -> Claimed:
         # No slot is locked: there is one writer at most, and that is us.
-        inserted = self.change("claim", params) == 1
-        first_name = self._first_name(params) if by_key and inserted else None
-        return Claimed(inserted, host_clock_us(), first_name=first_name)
+        if by_key:
+            return self._claim_by_key(params)
+        return Claimed(self.change("claim", params) == 1, host_clock_us())
 
-    def _first_name(self, claim: Params) -> str | None:
-        rows = self.run("job_shown_as", {"shown_name": claim["job"]})
-        return rows[0][0] if rows else None
+    def _claim_by_key(self, params: Params) -> Claimed:
+        rows = self.run("claim_by_key", params)
+        return Claimed(bool(rows), host_clock_us(), first_name=rows[0][0] if rows else None)
 
     def claim_row(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         rows = self.run(names["claim"], params)
@@ -344,10 +344,9 @@ class SqliteSession(Session):
         # key is free: the statement takes the write lock before it looks, so nobody comes in
         # between, and a refused claim leaves no page to write and to sync.
         self._bound_caller(wait)
-        inserted = self.change("claim_attempt", params) == 1 and self.change("claim", params) == 1
-        # After them: read first, it would be of a snapshot that the write lock cannot be had from.
-        first_name = self._first_name(params) if inserted else None
-        return Claimed(inserted, host_clock_us(), first_name=first_name)
+        if self.change("claim_attempt", params) == 0:
+            return Claimed(inserted=False, clock_us=host_clock_us())
+        return self._claim_by_key(params)
 
     def claim_row_in_caller(self, names: Mapping[str, str], params: Params, wait: float) -> Claimed:
         self._bound_caller(wait)

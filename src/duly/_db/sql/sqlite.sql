@@ -8,6 +8,13 @@ SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = :name
 -- differs: there is one writer, so the write lock is the guard; this takes it and changes nothing.
 UPDATE duly_guard SET id = id WHERE id = 0
 
+-- name: claim_by_key
+-- differs: a row answers where it was inserted, with the first name of a job that is called so now.
+-- It is read after the write lock was taken: read first, it would be of a snapshot that the lock
+-- cannot be had from.
+{claim}
+RETURNING (SELECT MIN(name) FROM duly_job WHERE shown_name = :job)
+
 -- name: claim_attempt
 -- differs: only where the key is free, under the write lock that this statement takes first.
 INSERT INTO duly_attempt
