@@ -51,3 +51,13 @@ def test_claim_takes_a_scoped_session(bank: Bank) -> None:
     scoped.remove()
 
     assert bank.outcomes == ["applied"]
+
+
+def test_claim_takes_a_connection_that_left_its_pool(bank: Bank) -> None:
+    """`Connection.detach` keeps the driver's connection, and the pool's record of it is gone."""
+    with bank.engine().connect() as connection:
+        connection.detach()
+        assert duly.claim(connection, bank.occurrence()).is_new
+        connection.commit()
+
+    assert bank.outcomes == ["applied"]

@@ -107,7 +107,9 @@ def _driver_connection(connection: Any) -> Any:
             # As its own next statement would have done; without it, SQLAlchemy's commit()
             # would not know of the claim.
             connection.begin()
-        return connection.connection.driver_connection
+        # Not the pool's `driver_connection`, which is None once the connection is detached.
+        beneath: Any = connection.connection.dbapi_connection
+        return connection.dialect.get_driver_connection(beneath)
     except (InvalidRequestError, UnboundExecutionError) as error:
         raise NoTransaction(
             f"duly.claim: SQLAlchemy has no usable transaction there ({first_line(error)}): roll"

@@ -6,6 +6,7 @@ the attempt; what slips past it is found by the seal.
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -198,7 +199,7 @@ class Lender:
         self._nontransactional = nontransactional
         self._connection: Connection | None = None
         self._session: LentSession | None = None
-        self._over = False
+        self._over, self._pid = False, os.getpid()
         self.staged: Staged | None = None
         self._on_lost, self._keeps_its_place = on_lost, keeps_its_place
         self.key = key
@@ -236,9 +237,15 @@ class Lender:
         self._over = True
 
     def refuse_late(self) -> None:
-        """Raise once the handler has returned."""
+        """Raise once the handler has returned, and in a child that it forked."""
         if self._over:
             raise UsageError("the run is over: its connection cannot be used any more")
+        if os.getpid() != self._pid:
+            # Its answers would go to either process, and SQLite's locks are lost in it.
+            raise UsageError(
+                "the handler forked, and its connection is of the parent's process: let the child"
+                " open one of its own, or give back what it found for the parent to write"
+            )
 
     def refuse_statement(self, statement: str) -> None:
         """Raise for a statement that would end the transaction, or escape it."""
