@@ -449,6 +449,21 @@ def test_clock_behind_what_is_settled_is_told(bank: Bank) -> None:
     assert (days(report), report.clock_behind) == ([], [bank.job])
 
 
+def test_definition_that_was_recorded_by_a_clock_ahead_is_told(bank: Bank) -> None:
+    """Nothing is expected by it for so long: a tick that finds nothing says why."""
+    app = bank.define(bank.app(), schedule=DAILY)
+    app.register()
+    bank.run(
+        "UPDATE duly_job_revision SET effective_us = effective_us + 31536000000000"
+        f" WHERE job = '{bank.job}'"
+    )
+
+    report = app.tick()
+
+    assert (report.jobs, report.clock_behind) == ([], [bank.job])
+    assert app.run(bank.job).outcome is duly.Outcome.APPLIED
+
+
 def test_clock_behind_what_is_settled_is_told_by_a_worker_once(
     bank: Bank, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -42,7 +42,7 @@ def say(report: TickReport, policies: Mapping[str, Policies], secrets: Iterable[
         secrets: What no line shows.
     """
     lines = [line for job in report.jobs for line in _lines(job, policies.get(job.job))]
-    lines += [Line((job, "clock behind", "", "", ""), _behind(report), "red")
+    lines += [Line((job, "clock behind", "", "", ""), _behind(report, job), "red")
               for job in report.clock_behind]  # fmt: skip
     if lines:
         show(HEADER, [replace(each, said=redact(each.said, secrets)) for each in lines], state=1)
@@ -175,11 +175,12 @@ def _covered(job: JobTick) -> int:
     return sum(len(plan.cover) for plan in job.parts.values() if plan.run)
 
 
-def _behind(report: TickReport) -> str:
+def _behind(report: TickReport, job: str) -> str:
     return (
         f"the database's clock says {output.instant(report.at)}, and occurrences that are due only"
-        " later are settled: set the clock right; nothing is run twice, and nothing runs before"
-        " the clock gets there"
+        " later are settled, or the definition was recorded as from a later time: set the clock"
+        " right; nothing is run twice, and nothing runs by itself before the clock gets there"
+        f" (`duly run {job}` does, and `duly backfill {job}`)"
     )
 
 

@@ -116,8 +116,8 @@ class TickReport:
     Attributes:
         at: The database's clock when it began.
         jobs: Those with anything to tell.
-        clock_behind: Jobs whose settled occurrences were due only after *at*: the clock went
-            back, or was ahead once.
+        clock_behind: Jobs of which something is settled that is due only after *at*, or whose
+            definition was recorded as from a later time: the clock went back, or was ahead once.
     """
 
     at: datetime
@@ -360,16 +360,26 @@ class Ticking:
         ]
 
     def clock_behind(self, at: datetime) -> list[str]:
-        """The jobs of which a schedule or a starter settled what is due only later."""
+        """The jobs that say that the clock was ahead of *at*.
+
+        A schedule or a starter settled what is due only later, or their definition was recorded as
+        from a later time: until then nothing is expected by it.
+        """
         jobs = {job.ledger_name: job for job in self._jobs.values()}
         with self._database.session() as session:
             rows = session.run("settled_ahead", {"at_us": to_us(at), "limit": AHEAD_MAX})
-        found = ((jobs[row[0]], from_us(int(row[1]))) for row in rows if row[0] in jobs)
-        return sorted(
-            job.name
-            for job, nominal_time in found
-            if timing.due_time(job.schedule, nominal_time) - at > job.tolerance
-        )
+            latest = expectation.latest(session)
+        ahead = [
+            (jobs[row[0]], timing.due_time(jobs[row[0]].schedule, from_us(int(row[1]))))
+            for row in rows
+            if row[0] in jobs
+        ]
+        ahead += [
+            (jobs[name], from_us(row.effective_us))
+            for name, row in latest.items()
+            if name in jobs and jobs[name].schedule is not None
+        ]
+        return sorted({job.name for job, until in ahead if until - at > job.tolerance})
 
 
 def _is_complete(job: Job, row: expectation.Latest, at: datetime) -> bool:

@@ -55,13 +55,14 @@ def not_unmarked(attempt_id: UUID, error: BaseException) -> dict[str, Any]:
 
 
 def clock_behind(job: str, at: datetime) -> dict[str, Any]:
-    """`clock_behind`: something of a job is settled that falls due only later."""
+    """`clock_behind`: of a job something is settled, or defined, as from a later time."""
     return {
         "job": job,
         "at": at.isoformat(),
         "error": f"job {job}: something is settled that falls due only after the database's clock"
-        f" ({format_instant(at)}), so that clock went back, or was ahead once: set it right; no"
-        f" key is run twice, and `duly history {job}` shows what ran too soon",
+        f" ({format_instant(at)}), or its definition was recorded as from a later time, so that"
+        " clock went back, or was ahead once: set it right; no key is run twice, nothing runs by"
+        f" itself before the clock gets there, and `duly history {job}` shows what ran too soon",
     }
 
 
