@@ -20,9 +20,26 @@ QUEUE_MUTANTS = [
         name="one-lock-for-the-line",
         rule="The one who waits next is known, and nobody takes the turn before it.",
         file=FILE,
-        old="        following.lock(fcntl.LOCK_EX | how)\n",
+        old="        if not (following.lock_if_free() and now.lock_if_free()):\n",
+        new="        if not now.lock_if_free():\n",
+        killer=LINE + "test_a_process_whose_spell_is_over_does_not_pass_the_one_that_waits",
+    ),
+    Mutant(
+        name="spell-without-an-end",
+        rule="A process comes back before the one who waits only while its spell lasts.",
+        file=FILE,
+        old="time.monotonic() < self._line.spell_ends_s and ",
         new="",
-        killer=LINE + "test_a_process_that_has_just_written_does_not_pass_the_one_that_waits",
+        killer=LINE
+        + "test_a_process_passes_the_one_that_waits_while_its_spell_lasts_and_no_longer",
+    ),
+    Mutant(
+        name="spell-as-a-reservation",
+        rule="Whoever is next takes a turn that is free, whoever may come back.",
+        file=FILE,
+        old="        while not now.lock_if_free():\n",
+        new="        while True:\n",
+        killer=LINE + "test_a_process_that_waits_takes_a_turn_that_is_free_whoever_may_come_back",
     ),
     Mutant(
         name="begin-before-the-line",

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -148,10 +149,60 @@ def test_a_waiter_that_is_told_to_hurry_goes_on_and_leaves_nothing_behind(
         assert not is_locked(path)
 
 
-def test_a_process_that_has_just_written_does_not_pass_the_one_that_waits(
-    path: str, process: Callable[..., subprocess.Popen[str]], tmp_path: Path
+def test_a_process_passes_the_one_that_waits_while_its_spell_lasts_and_no_longer(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "_SPELL_S", 3600.0)
+    line = queue_of(path)
+    place = Place(line)
+    place.enter(BOUND_S)
+    with open(os.path.join(line.folder, NEXT), "rb") as waits:
+        fcntl.flock(waits, fcntl.LOCK_EX)
+
+        place.leave()
+        place = Place(line)
+        place.enter(BOUND_S)
+        assert is_locked(path), "the turn is its own again"
+
+        place.leave()
+        line.spell_ends_s = time.monotonic()
+        place = Place(line)
+        place.enter(0.01)
+        assert not is_locked(path), "it waits behind the other"
+    place.leave()
+
+
+def test_a_process_that_waits_takes_a_turn_that_is_free_whoever_may_come_back(
+    path: str, process: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spell is no reservation: if nobody writes, the next one does."""
+    holder = process(HOLDER + "sys.stdin.readline()\nplace.leave()\nsys.stdin.readline()\n")
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "has it\n"
+    monkeypatch.setattr(write_queue, "_SPELL_S", 3600.0)
+    line = queue_of(path)
+    place = Place(line)
+    waiter = threading.Thread(target=place.enter, args=[3600.0], daemon=True)
+    waiter.start()
+    wait_for(lambda: is_locked(path, NEXT), "it is next")
+
+    holder.stdin.write("leave\n")
+    holder.stdin.flush()
+    waiter.join(BOUND_S)
+
+    assert not waiter.is_alive()
+    place.leave()
+
+
+def test_a_process_whose_spell_is_over_does_not_pass_the_one_that_waits(
+    path: str,
+    process: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two turns of this process lies one of the other, if that had waited."""
+    monkeypatch.setattr(write_queue, "_SPELL_S", 0.0)
     log = tmp_path / "log"
     log.touch()
     line = queue_of(path)

@@ -3,9 +3,9 @@
 SQLite has one writer and no queue: whoever finds the file locked sleeps and looks again, and
 the longest sleeper loses to every newcomer. So duly's own transactions stand in a line before
 they BEGIN: threads of a process in the order in which they came, processes by locks whose
-waiters the kernel wakes. The line is advice. SQLite's own lock decides who writes, so the
-line may be left, lost or impossible to make without harm; it never bars a transaction, and a
-transaction that a caller owns never stands in it.
+waiters the kernel wakes, each for a spell of some turns. The line is advice. SQLite's own lock
+decides who writes, so the line may be left, lost or impossible to make without harm; it never
+bars a transaction, and a transaction that a caller owns never stands in it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from contextlib import suppress
 from typing import TypeAlias
 
 NEXT, NOW = "queue.next", "queue.now"
+# A process that was asleep has nothing in the processor's caches: its turn costs twice as much as
+# the second in a row. So one may come back at once for a while, and whoever is next lets it.
+_SPELL_S = 0.005
+_LOOK_S = 0.001  # how often whoever is next looks whether the turn is free meanwhile
 _LINGER_S = 30.0  # how long the thread that waits for the kernel stays without work
 
 # Held for some instructions at a time, and across every fork: a child finds nothing half made.
@@ -47,6 +51,7 @@ class WriteQueue:
         first: Who writes, or waits for the other processes.
         behind: The rest of the line, in the order in which they came.
         doorman: Waits in the kernel, if anybody ever had to.
+        spell_ends_s: Until when this process may take turns in a row, by the monotonic clock.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,6 +63,7 @@ class WriteQueue:
         self.first: Place | None = None
         self.behind: deque[Place] = deque()
         self.doorman: Doorman | None = None
+        self.spell_ends_s = 0.0
 
 
 class Place:
@@ -138,6 +144,14 @@ class LockFile:
         assert self._descriptor is not None
         fcntl.flock(self._descriptor, how)
 
+    def lock_if_free(self) -> bool:
+        """Take its lock, unless another has it."""
+        try:
+            self.lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def close(self) -> None:
         """Free its lock and close it, once."""
         with _guard:
@@ -158,7 +172,8 @@ class FileTurn:
 
     Two locks keep the line from crowding: one waiter has `next` and waits for `now`, all
     others wait for `next`. With a single lock, a process that had just written took it again
-    before the one that the kernel had woken, and the rate was half.
+    before the one that the kernel had woken. Here it may do so while its spell lasts, and no
+    longer: then it waits for `next` behind the others.
 
     The files are never unlinked: two processes with locks on different files of one name would
     both be first.
@@ -180,9 +195,7 @@ class FileTurn:
             if self._files is None or not self._files[1].is_there:
                 os.makedirs(self._line.folder, exist_ok=True)
                 self._files = self._open(NEXT), self._open(NOW)
-            try:
-                self.take(fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not self._take_at_once():
                 answer = self._send_doorman()
                 if not self._hurried:
                     answer.wait(seconds)
@@ -193,13 +206,21 @@ class FileTurn:
         if (answer := self._answer) is not None:
             answer.set()
 
-    def take(self, how: int = 0) -> None:
-        """Lock `next`, then `now`, and let the one behind have `next`."""
+    def take(self) -> None:
+        """Lock `next`, then `now`, however long others have them.
+
+        Whoever has the turn is in its spell, so `now` is looked at until that must be over.
+        """
         assert self._files is not None
         following, now = self._files
-        following.lock(fcntl.LOCK_EX | how)
-        now.lock(fcntl.LOCK_EX | how)
-        following.lock(fcntl.LOCK_UN)
+        following.lock(fcntl.LOCK_EX)
+        look_until_s = time.monotonic() + _SPELL_S
+        while not now.lock_if_free():
+            if time.monotonic() > look_until_s:
+                now.lock(fcntl.LOCK_EX)
+                break
+            time.sleep(_LOOK_S)
+        self._begin_spell()
 
     def came(self) -> bool:
         """The doorman is back; False if nobody waits for the turn any more."""
@@ -230,6 +251,23 @@ class FileTurn:
         if self._files is not None:
             self._kept.append(self._files)
             self._files = None
+
+    def _take_at_once(self) -> bool:
+        """Whether the turn is free: for whoever comes, or for us while our spell lasts."""
+        assert self._files is not None
+        following, now = self._files
+        if time.monotonic() < self._line.spell_ends_s and now.lock_if_free():
+            return True
+        if not (following.lock_if_free() and now.lock_if_free()):
+            return False  # with `next`, if that was free
+        self._begin_spell()
+        return True
+
+    def _begin_spell(self) -> None:
+        """Of this process, which has both locks; the one behind may have `next`."""
+        assert self._files is not None
+        self._line.spell_ends_s = time.monotonic() + _SPELL_S
+        self._files[0].lock(fcntl.LOCK_UN)
 
     def _close(self) -> None:
         for file in self._files or ():
