@@ -69,6 +69,9 @@ def test_signal_is_passed_on_and_the_fate_of_the_key_is_told(
     assert process.returncode == code, err
     name = "Ctrl-C" if number == signal.SIGINT else number.name
     assert said.startswith(f"duly: stopped by {name}: {KEY} {fate}")
+    # Each command that it names asks for a reason.
+    named = said.count("duly waive '") + said.count("--correct '")
+    assert named == said.count(f"'{KEY}' --reason …") == (2 if after_crash == "hold" else 0)
     assert duly("--database", file_bank.url, "check", "credit", "--at", DAY).code == check
     assert duly(*line(file_bank, after_crash, "true")).code == again
 

@@ -154,8 +154,8 @@ def _stopped(app: App, work: Commanding, number: int) -> stopping.AttemptStopped
     said = {
         "rolled_back": f"{key} is not done, run it again",
         "settled": f"{key} was applied first, its commit was already on its way",
-        "held": f"{key} is held and is not run again: look, then duly waive '{key}', or start this"
-        f" line again with --correct '{key}'",
+        "held": f"{key} is held and is not run again: look, then duly waive '{key}' --reason …, or"
+        f" start this line again with --correct '{key}' --reason … in place of --at",
         "unknown": f"what became of {key} could not be learnt; duly explain tells it",
     }[fate]
     return stopping.AttemptStopped(number, said, fate=fate, key=key)
