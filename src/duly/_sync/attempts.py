@@ -17,11 +17,11 @@ from duly._core.states import Outcome
 from duly._sync.deadline import Calls
 from duly._sync.deciding import ACTOR_MAX, said_of
 from duly._sync.evidence import Evidence
+from duly._sync.lending import lending_engine, watch_errors
 from duly._sync.manner import SYNCHRONOUS, Manner
 from duly._sync.markers import Markers
 from duly._sync.process import host_name, user_name
 from duly._sync.refusals import NoSlot, Result, loaded, refusal
-from duly._sync.run import lending_engine, watch_errors
 from duly._sync.shell import Probe, Shell
 from duly._sync.work import Work
 

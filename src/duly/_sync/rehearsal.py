@@ -18,8 +18,9 @@ from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import key_params
 from duly._db.translate import first_line, public_error
 from duly._sync import questions
+from duly._sync.lending import lending_engine
 from duly._sync.process import new_attempt_id
-from duly._sync.run import Lender, Run, lending_engine
+from duly._sync.run import Lender, Run
 from duly._sync.starting import Unset, payload_of
 from duly.errors import Busy, Expired, SchemaMissing, StatementFailed, TransactionEnded
 

@@ -11,11 +11,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, TextClause, event, text
+from sqlalchemy import TextClause, text
 
 from duly._core import timing
 from duly._db.dialects import ErrorKind
 from duly._db.ending import ending
+from duly._sync.lending import LentConnection
 from duly._sync.messaging import Sender
 from duly.errors import UnsafeStorage, UsageError
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from uuid import UUID
 
-    from sqlalchemy.engine import CursorResult, Engine, ExceptionContext
+    from sqlalchemy import Connection
+    from sqlalchemy.engine import CursorResult, Engine
     from sqlalchemy.orm import Session as OrmSession
     from sqlalchemy.pool import PoolProxiedConnection
 
@@ -289,102 +291,6 @@ class Lender:
             ) from error
         if kind is ErrorKind.LOST:
             self._on_lost()  # SQLAlchemy is about to close the driver's connection
-
-
-class LentConnection(Connection):
-    """A connection whose end is not the handler's to decide."""
-
-    lender: Lender | None = None
-
-    def execute(self, *args: Any, **named: Any) -> Any:
-        """As SQLAlchemy's, while the run lasts.
-
-        Raises:
-            UsageError: The run is over.
-        """
-        self._refuse_late()
-        return super().execute(*args, **named)
-
-    def exec_driver_sql(self, *args: Any, **named: Any) -> Any:
-        """As SQLAlchemy's, while the run lasts.
-
-        Raises:
-            UsageError: The run is over.
-        """
-        self._refuse_late()
-        return super().exec_driver_sql(*args, **named)
-
-    def _refuse_late(self) -> None:
-        if self.lender is not None:
-            self.lender.refuse_late()
-
-    def _begin_impl(self, transaction: Any) -> None:
-        """Nothing: the transaction is open, and a listener of the user's may not begin another."""
-
-    def close(self) -> None:
-        """Refused: duly gives the connection back when the handler returns.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError(
-            "run.connection is lent: leave it open, duly commits and returns it when the handler"
-            " returns"
-        )
-
-    def invalidate(self, exception: BaseException | None = None) -> None:
-        """Refused, as close.
-
-        Raises:
-            UsageError: Always, unless SQLAlchemy itself found the connection lost.
-        """
-        if exception is None:
-            raise UsageError("run.connection is lent: it cannot be invalidated by the handler")
-        super().invalidate(exception)
-
-
-def lending_engine(engine: Engine) -> Engine:
-    """A view of *engine* on the same pool, whose connections refuse to end a transaction."""
-    lending: Any = engine.execution_options()
-    event.listen(lending, "before_cursor_execute", _before_statement)
-    event.listen(lending, "after_cursor_execute", _after_statement)
-    event.listen(lending, "commit", _refuse("commit"))
-    event.listen(lending, "rollback", _refuse("rollback"))
-    return lending  # type: ignore[no-any-return]
-
-
-def watch_errors(engine: Engine) -> None:
-    """Let a lender see its statements' errors; once per engine (an event of the dialect)."""
-    event.listen(engine, "handle_error", _on_error)
-
-
-def _before_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
-    if isinstance(connection, LentConnection) and connection.lender is not None:
-        connection.lender.refuse_statement(statement)
-
-
-def _after_statement(connection: Connection, _cursor: Any, statement: str, *_details: Any) -> None:
-    if isinstance(connection, LentConnection) and connection.lender is not None:
-        connection.lender.saw_statement(statement)
-
-
-def _on_error(context: ExceptionContext) -> None:
-    connection = context.connection
-    if isinstance(connection, LentConnection) and connection.lender is not None:
-        connection.lender.saw_error(context.original_exception)
-        if connection.lender.survives(context.original_exception):
-            # SQLAlchemy would close it, which is refused, and then lose sight of it.
-            context.is_disconnect = False
-
-
-def _refuse(what: str) -> Any:
-    def refuse(_connection: Connection) -> None:
-        raise UsageError(
-            f"run.connection refuses {what}: duly commits when the handler returns and rolls back"
-            " when it raises; for a part of the work use run.connection.begin_nested()"
-        )
-
-    return refuse
 
 
 _WRITES = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
