@@ -948,3 +948,27 @@ def test_connection_lost_in_the_handler_leaves_nothing_and_its_error_comes_out(
     assert isinstance(ended, sqlalchemy.exc.OperationalError), ended
     assert_failed(desk, ended)
     assert desk.bank.attempts[0].error_origin == "database"
+
+
+@_desks("postgresql", "mariadb")
+def test_handler_that_goes_on_after_it_lost_its_connection_is_given_no_other(desk: Desk) -> None:
+    """What a handler sends after the loss lands nowhere: not at once, nor with a later start."""
+    told: list[Exception] = []
+
+    def goes_on(run: duly.Run, bank: Bank) -> None:
+        identity = run.execute(IDENTITY[bank.name]).scalar()
+        bank.run(KILL[bank.name].format(id=identity))
+        for _ in range(3):
+            for send in (lambda: run.execute(bank.credit()), run.connection.rollback):
+                try:
+                    send()
+                except Exception as error:
+                    told.append(error)
+
+    ended = desk.run(goes_on)
+    assert isinstance(ended, duly.DulyError), ended
+    assert desk.bank.units == 0
+    assert len(told) >= 3
+    applied = desk.run(lambda run, bank: run.execute(bank.credit()).rowcount)
+    assert isinstance(applied, duly.Result)
+    assert desk.bank.units == UNITS

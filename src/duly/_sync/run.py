@@ -211,7 +211,10 @@ class Lender:
         """The connection, made when first asked for: a raw claim needs none."""
         self.refuse_late()
         if self._connection is None:
-            self._connection = LentConnection(self._engine, connection=self._fairy)
+            # After a loss SQLAlchemy would go on with another one, whose end nobody decides.
+            self._connection = LentConnection(
+                self._engine, connection=self._fairy, _allow_revalidate=False
+            )
             self._connection.lender = self
             # Begun here, so that a Session bound to it joins and does not commit.
             self._connection.begin()
