@@ -375,20 +375,30 @@ def test_cancelled_backfill_rolls_back_what_runs_and_begins_no_more(
     assert [(a.outcome, a.error_origin) for a in bank.attempts] == [("failed", "signal")] * workers
 
 
-def test_handler_that_ends_the_process_ends_a_backfill_of_several_workers(
+class Halt(BaseException):
+    """Ends whatever it comes out of."""
+
+
+def test_handler_that_halts_ends_a_backfill_of_several_workers(server_bank: Bank) -> None:
+    """It comes out, as it does with one worker; nobody waits for ever."""
+    with pytest.raises(Halt):
+        asyncio.run(backfilled(server_bank, Halt()))
+
+
+def test_exit_in_a_handler_fails_its_own_occurrence_in_a_backfill_of_several_workers(
     server_bank: Bank,
 ) -> None:
-    """A SystemExit in one of them comes out, as it does with one worker; nobody waits for ever."""
-    bank = server_bank
+    asyncio.run(backfilled(server_bank, SystemExit(3)))
+    expected = {("failed", "signal", "SystemExit")}
+    assert {(a.outcome, a.error_origin, a.error_type) for a in server_bank.attempts} == expected
 
-    async def main() -> None:
-        async with duly.aio.App(async_url(bank.url)) as app:
 
-            @app.job(bank.job, schedule=HOURLY)
-            async def job(run: duly.aio.Run) -> None:
-                raise SystemExit(3)
+async def backfilled(bank: Bank, error: BaseException) -> None:
+    """A backfill by two workers, whose handlers raise *error*."""
+    async with duly.aio.App(async_url(bank.url)) as app:
 
-            await app.backfill(bank.job, since=SINCE, until=UNTIL, workers=2)
+        @app.job(bank.job, schedule=HOURLY)
+        async def job(run: duly.aio.Run) -> None:
+            raise error
 
-    with pytest.raises(SystemExit):
-        asyncio.run(main())
+        await app.backfill(bank.job, since=SINCE, until=UNTIL, workers=2)

@@ -289,10 +289,19 @@ def test_role_whose_triggers_are_off_is_refused(postgres_bank: Bank) -> None:
         duly.claim(connection, postgres_bank.occurrence())
 
 
-def test_mariadb_that_is_not_strict_is_refused(mariadb_bank: Bank) -> None:
-    """Truncated values would be stored without an error."""
-    options = {"connect_args": {"init_command": "SET SESSION sql_mode = 'ANSI'"}}
-    with pytest.raises(duly.UnsafeStorage, match="STRICT_TRANS_TABLES"):
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("ANSI", "STRICT_TRANS_TABLES"),
+        ("STRICT_ALL_TABLES,EMPTY_STRING_IS_NULL", "take EMPTY_STRING_IS_NULL out"),
+    ],
+)
+def test_mariadb_that_would_store_other_values_is_refused(
+    mariadb_bank: Bank, mode: str, said: str
+) -> None:
+    """Truncated values, or NULL for an empty text, would be stored without a word."""
+    options = {"connect_args": {"init_command": f"SET SESSION sql_mode = '{mode}'"}}
+    with pytest.raises(duly.UnsafeStorage, match=said):
         run(mariadb_bank.engine(**options))
 
 

@@ -176,6 +176,11 @@ def _check_mariadb(session: Session, explicit: str | None, where: str, untested:
             f"sql_mode ({sql_mode or 'empty'}) is not strict, so MariaDB stores truncated values"
             " without an error: add STRICT_TRANS_TABLES to sql_mode"
         )
+    if "EMPTY_STRING_IS_NULL" in str(sql_mode):
+        raise UnsafeStorage(
+            f"sql_mode ({sql_mode}) makes MariaDB store NULL for an empty text, as the partition of"
+            " most keys is: take EMPTY_STRING_IS_NULL out of sql_mode"
+        )
     _require_charset(session.driver.character_set_name(), {str(name) for name in reads_as})
     engines = other_engines(session, str(schema))
     ours = sorted(name for name in engines if name.startswith("duly_"))
