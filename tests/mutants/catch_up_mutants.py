@@ -29,7 +29,13 @@ _FREED = (
     "test_occurrence_whose_held_command_failed_is_missing_although_a_tick_passed_it_by"
 )
 _THEN = (
-    "    return (yield from then(request))\n\n\ndef _effect(request: Request) -> Ops:\n"
+    "        return (yield from then(request))\n"
+    "    except (Contention, Lost) as fault:\n"
+    "        if request.repeatable:\n"
+    "            raise\n"
+    "        yield Rollback()\n"
+    "        return replace((yield from give_up(fault)), unrepeated=True)\n\n\n"
+    "def _effect(request: Request) -> Ops:\n"
     "    handled: Returned | Raised = yield CallHandler()\n"
 )
 
@@ -39,8 +45,8 @@ CATCH_UP_MUTANTS = [
         name="cover-after-the-handler",
         rule="What a run covers is claimed before its handler, who is told of it.",
         file="_core/protocol.py",
-        old="        yield Cover(horizon_us)\n" + _THEN,
-        new="        pass\n" + _THEN + "    yield Cover(None)\n",
+        old="            yield Cover(horizon_us)\n" + _THEN,
+        new="            pass\n" + _THEN + "    yield Cover(None)\n",
         killer=_LEFT + "[postgresql-applies]",
     ),
     Mutant(
@@ -108,8 +114,8 @@ CATCH_UP_MUTANTS = [
         name="cover-ignores-the-horizon",
         rule="A period that was run and pruned after the plan is not covered.",
         file="_core/protocol.py",
-        old="        yield Cover(horizon_us)\n",
-        new="        yield Cover()\n",
+        old="            yield Cover(horizon_us)\n",
+        new="            yield Cover()\n",
         killer=_PRUNED + "[sqlite-reconcile-old]",
     ),
     Mutant(

@@ -45,6 +45,9 @@ INTEGER_MAX: Final = 2**53 - 1
 PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
+# Canonical text is read as it stands: it has no white space, and no encoding to be guessed.
+_PARSER: Final = json.JSONDecoder()
+
 # A JSON value as Python has it: None, bool, int, float, str, list or dict, inside each other.
 # Not spelled out as a union, which would make every use of a payload narrow it first.
 Json: TypeAlias = Any
@@ -92,7 +95,8 @@ class Payload:
 
         So `10.0` arrives as `10` and a tuple as a list, in the first attempt as in a retry.
         """
-        return json.loads(self.canonical)
+        value, _end = _PARSER.raw_decode(self.text)
+        return value
 
 
 def canonical(value: object) -> Payload:

@@ -59,7 +59,7 @@ def attempt(request: Request) -> Ops:
         A report whose outcome is None where the key is settled otherwise than applied, or
         where the commit's fate stayed unknown.
     """
-    return (yield from claiming(request, _effect))
+    return claiming(request, _effect)
 
 
 def claiming(request: Request, then: Callable[[Request], Ops]) -> Ops:
@@ -138,20 +138,15 @@ def _once(request: Request, guarded: bool, then: Callable[[Request], Ops]) -> Op
         yield Rollback()
         return Report(None)
     try:
-        return (yield from _made(request, horizon_us, then))
+        if request.cover:
+            # After the newest, as every claim of several keys (PROTOCOL 22).
+            yield Cover(horizon_us)
+        return (yield from then(request))
     except (Contention, Lost) as fault:
         if request.repeatable:
             raise
         yield Rollback()
         return replace((yield from give_up(fault)), unrepeated=True)
-
-
-def _made(request: Request, horizon_us: int | None, then: Callable[[Request], Ops]) -> Ops:
-    """The handler, and what became of it."""
-    if request.cover:
-        # After the newest, as every claim of several keys (PROTOCOL 22).
-        yield Cover(horizon_us)
-    return (yield from then(request))
 
 
 def _effect(request: Request) -> Ops:

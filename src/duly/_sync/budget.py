@@ -15,6 +15,8 @@ SETTLE_S = 10.0
 """How long the fate of an unknown commit, or a torn row, is sought."""
 GRACE_S = 3.0
 """How much later than its own bound a statement's answer is given up."""
+ANSWER_S = SETTLE_S + GRACE_S
+"""When the answer to a statement that waits for nobody is given up."""
 
 BACKOFF_S = 0.01
 BACKOFF_MAX_S = 0.5
@@ -38,10 +40,10 @@ class Budget:
         self._settle_s = SETTLE_S
         self._handler_s = 0.0
 
-    def bound_s(self, kind: type[ops.Op]) -> float:
-        """When the answer to a statement is given up; the statement has a bound of its own."""
-        own = self.wait_s if kind in WAITING else SETTLE_S
-        return max(own, 1.0) + GRACE_S
+    @property
+    def bound_s(self) -> float:
+        """When the answer to one of `WAITING` is given up; it has a bound of its own."""
+        return max(self.wait_s, 1.0) + GRACE_S
 
     def spend(self, op: ops.Op, seconds: float) -> None:
         """Count what one of those that are `SPENDING` took."""

@@ -5,7 +5,6 @@ Decides which zone a job has and how text becomes a schedule. It never reads the
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from duly._core.wording import shown
 from duly.errors import ScheduleInvalid, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from zoneinfo import ZoneInfo
 
     from duly._core.schedules.period import Period
@@ -73,13 +72,21 @@ def defined(
     )
 
 
-@contextmanager
-def naming(job: str) -> Iterator[None]:
+class naming:  # noqa: N801 - read as what it is used for, `with naming(job):`
     """Say which job a refusal is about: a module may define many."""
-    try:
-        yield
-    except UsageError as error:
-        raise type(error)(f"job {str(job)[:100]}: {error}", **error.details) from error
+
+    __slots__ = ("_job",)
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+
+    def __enter__(self) -> None:
+        """Whatever is refused from now on."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, UsageError):
+            said = f"job {str(self._job)[:100]}: {error}"
+            raise type(error)(said, **error.details) from error
 
 
 def _zone(schedule: object, timezone: str | None) -> ZoneInfo:

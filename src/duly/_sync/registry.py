@@ -115,7 +115,10 @@ class Registry:
             DefinitionStale, ZoneDataOutdated, PeriodChanged, FormerlyInvalid: It may not run.
         """
         definition = self.definition(job)
+        if not fresh and (held := self._held(job, definition)) is not None:
+            return held
         with taken(self._locked()):
+            # Another thread may have asked meanwhile.
             held = None if fresh else self._held(job, definition)
             if held is not None:
                 return held
@@ -129,8 +132,7 @@ class Registry:
         Raises:
             DefinitionStale, ZoneDataOutdated, PeriodChanged, FormerlyInvalid: It may not run.
         """
-        with taken(self._locked()):
-            held = self._held(job, self.definition(job))
+        held = self._held(job, self.definition(job))
         if held is not None:
             return held
         with self._database.session() as session:

@@ -21,7 +21,7 @@ from duly._db.dialects import ErrorKind, code_text
 from duly._db.translate import public_error
 from duly._db.watchdog import watchdog
 from duly._sync import nesting, warned
-from duly._sync.budget import SETTLE_S, SPENDING, Budget
+from duly._sync.budget import ANSWER_S, SETTLE_S, SPENDING, WAITING, Budget
 from duly._sync.handling import Handling, run_without_transaction
 from duly._sync.work import Account, Work
 from duly.errors import ConnectionLost
@@ -166,7 +166,8 @@ class Shell:
                 began = time.monotonic()
                 try:
                     if kind not in _UNBOUNDED:
-                        self.late_at = began + self._budget.bound_s(kind)
+                        bound_s = self._budget.bound_s if kind in WAITING else ANSWER_S
+                        self.late_at = began + bound_s
                     reply = self.performs[kind](self, op) if part is None else part()
                 finally:
                     self.late_at = inf
