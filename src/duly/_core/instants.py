@@ -94,7 +94,7 @@ def from_us(us: int) -> datetime:
     Raises:
         NominalTimeInvalid: Not an int, or outside the years 1 to 9999.
     """
-    if not _is_count(us):
+    if type(us) is not int or not US_MIN <= us <= US_MAX:
         raise NominalTimeInvalid(
             f"{shown(us)} is not a count of microseconds within the years 1 to 9999; "
             f"give an int from {US_MIN} to {US_MAX}"
@@ -149,10 +149,6 @@ def parse_instant(text: str, *, name: str = "the instant") -> datetime:
             f"{name} {shown(text)} is no date and time of the calendar within the years "
             f"1 to 9999; {EXAMPLE}"
         ) from None
-
-
-def _is_count(us: object) -> bool:
-    return isinstance(us, int) and not isinstance(us, bool) and US_MIN <= us <= US_MAX
 
 
 def _why_not(text: str) -> str:

@@ -13,7 +13,14 @@ from datetime import datetime  # noqa: TC003 - the type of a field
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
-from duly._core.instants import as_utc, format_instant, from_us, parse_instant, to_us
+from duly._core.instants import (
+    EPOCH,
+    MICROSECOND,
+    as_utc,
+    format_instant,
+    from_us,
+    parse_instant,
+)
 from duly._core.wording import shown
 from duly.errors import KeyInvalid, NominalTimeInvalid
 
@@ -64,7 +71,7 @@ class Occurrence:
         object.__setattr__(self, "nominal_time", nominal_time)
         object.__setattr__(self, "partition", check_partition(self.partition))
         object.__setattr__(self, "correction", _correction(self.correction))
-        object.__setattr__(self, "_us", to_us(nominal_time))
+        object.__setattr__(self, "_us", (nominal_time - EPOCH) // MICROSECOND)
 
     @classmethod
     def from_us(cls, job: str, nominal_us: int, partition: str = "", correction: int = 1) -> Self:

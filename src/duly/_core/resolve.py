@@ -182,13 +182,15 @@ def _newest_due(schedule: Schedule | None, due_until: datetime) -> datetime:
     return newest
 
 
-def _local_date(at: datetime | date | str) -> date | None:
+def _local_date(at: object) -> date | None:
     """The date that *at* is; None if it is an instant, in whatever form.
 
     Raises:
         NominalTimeInvalid: Text in the form of a date that the calendar does not have.
     """
-    if isinstance(at, date) and not isinstance(at, datetime):
+    if isinstance(at, datetime):
+        return None
+    if isinstance(at, date):
         return at
     match = LOCAL_DATE.fullmatch(at) if isinstance(at, str) else None
     if match is None:
@@ -202,10 +204,10 @@ def _local_date(at: datetime | date | str) -> date | None:
 
 
 def _instant(at: object) -> datetime:
-    if isinstance(at, str):
-        return parse_instant(at, name="at")
     if isinstance(at, datetime):
         return as_utc(at, name="at")
+    if isinstance(at, str):
+        return parse_instant(at, name="at")
     raise NominalTimeInvalid(
         f"at must be an instant or a date, not {shown(at)}; "
         "give an aware datetime, 2026-09-13T00:00:00Z, or 2026-09-13"

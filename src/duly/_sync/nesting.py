@@ -37,8 +37,11 @@ def refuse(path: str | None) -> None:
     Raises:
         UsageError: At once, instead of after all of `wait`.
     """
-    if path is not None and any(path == handler.path for handler in _inside.get()):
-        raise UsageError(
-            f"a transaction on {path} was asked for from inside a handler on the same file, and"
-            " SQLite has one writer: do it after the handler returned"
-        )
+    if path is None:
+        return
+    for handler in _inside.get():
+        if handler.path == path:
+            raise UsageError(
+                f"a transaction on {path} was asked for from inside a handler on the same file, and"
+                " SQLite has one writer: do it after the handler returned"
+            )
