@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from asyncmy.connection import Connection
 from asyncmy.cursors import Cursor
 
-from duly._db.sessions.base import Params, shut_down
+from duly._db.sessions.base import shut_down
 from duly._db.sessions.claimed import HOOK
 from duly._db.sessions.ends import allow_ends, refuse_ends
 from duly._db.sessions.pymysql_driver import ENDS, SET_SENTINEL, PyMysqlSession
@@ -122,8 +122,8 @@ class _Cursor:
     def rowcount(self) -> int:
         return int(self._cursor.rowcount)
 
-    def execute(self, text: str, params: Params | None = None) -> None:
-        awaited(_sent(self.driver, self._cursor.execute(text, params)))
+    def execute(self, text: str) -> None:
+        awaited(_sent(self.driver, self._cursor.execute(text)))
 
     def fetchall(self) -> Sequence[Any]:
         rows: Sequence[Any] = awaited(self._cursor.fetchall())

@@ -19,7 +19,15 @@ from duly._db.dialects import POSTGRESQL, Dialect, ErrorKind
 from duly._db.sessions.base import HANDLER_WAIT_S, Params, Row, Session, guard_missing, shut_down
 from duly._db.sessions.claimed import note, noted
 from duly._db.sessions.ends import allow_ends, refuse_ends
-from duly._db.sessions.psycopg_wire import Statement, Wire, rows_of, value_of, wire_of
+from duly._db.sessions.psycopg_wire import (
+    COMMIT,
+    ROLLBACK,
+    Statement,
+    Wire,
+    rows_of,
+    value_of,
+    wire_of,
+)
 from duly.errors import NoTransaction, UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +117,7 @@ class PsycopgSession(Session):
         self._answers(Statement(self.queries[name], params))
 
     def _run_last(self, name: str, params: Params) -> Sequence[Row]:
-        found, _ended = self._answers(Statement(self.queries[name], params), Statement("ROLLBACK"))
+        found, _ended = self._answers(Statement(self.queries[name], params), ROLLBACK)
         return rows_of(self.driver, found)
 
     def _waited(self, generator: Any) -> Any:
@@ -119,7 +127,7 @@ class PsycopgSession(Session):
         return attempt_id
 
     def begin(self, wait: float) -> None:
-        if self.raw.info.transaction_status is not TransactionStatus.IDLE:
+        if self.raw.pgconn.transaction_status != TransactionStatus.IDLE:
             self.raw.rollback()
         if self.raw.autocommit:
             self.raw.autocommit = False
@@ -167,7 +175,7 @@ class PsycopgSession(Session):
 
     def _refuse_ended(self, generator: Any) -> None:
         """None of a handler's statements runs once our transaction ended."""
-        if self.raw.info.transaction_status is TransactionStatus.IDLE:
+        if self.raw.pgconn.transaction_status == TransactionStatus.IDLE:
             generator.close()
             raise UsageError(
                 "duly's transaction has ended (by a COMMIT or ROLLBACK of the handler's own), so"
@@ -180,7 +188,7 @@ class PsycopgSession(Session):
     def after_handler(self, error: BaseException | None) -> Transaction:
         self.disarm()
         refused = error is not None and self.classify(error) is ErrorKind.SEAL_MISSING
-        match self.raw.info.transaction_status:
+        match self.raw.pgconn.transaction_status:
             case TransactionStatus.INTRANS if error is None or self.is_ours():
                 return Transaction.OPEN  # where it returned, the seal decides
             case TransactionStatus.IDLE | TransactionStatus.INTRANS:
@@ -197,7 +205,7 @@ class PsycopgSession(Session):
             return True  # the connection went away just now; nothing of ours was committed
 
     def in_transaction(self) -> bool:
-        return self.raw.info.transaction_status is not TransactionStatus.IDLE
+        return self.raw.pgconn.transaction_status != TransactionStatus.IDLE
 
     def check_deferred(self) -> None:
         self.raw.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -209,7 +217,7 @@ class PsycopgSession(Session):
             return None
         if status != TransactionStatus.INTRANS:
             return False
-        statements = [Statement("COMMIT")]
+        statements = [COMMIT]
         if seal is not None:
             # Where it finds no claim it is an error, after which the server skips the COMMIT.
             statements.insert(0, Statement(self.queries["seal"], seal))
@@ -241,13 +249,13 @@ class PsycopgSession(Session):
     def require_transaction(self) -> None:
         if self.raw.closed:
             raise NoTransaction("duly.claim: the psycopg connection is closed: open a new one")
-        status = self.raw.info.transaction_status
-        if status is TransactionStatus.ACTIVE:
+        status = self.raw.pgconn.transaction_status
+        if status == TransactionStatus.ACTIVE:
             raise NoTransaction(
                 "duly.claim: a statement or COPY is still under way on this psycopg connection:"
                 " claim before it, or after its block has ended"
             )
-        if self.raw.autocommit and status is TransactionStatus.IDLE:
+        if self.raw.autocommit and status == TransactionStatus.IDLE:
             raise NoTransaction(
                 "duly.claim: this psycopg connection is in autocommit mode with no transaction"
                 " open, so the claim and your change would commit apart: use"
@@ -258,7 +266,7 @@ class PsycopgSession(Session):
                 "duly.claim: the connection is in pipeline mode, in which no answer comes before"
                 " the next statement: claim before `with connection.pipeline():`"
             )
-        if status is TransactionStatus.INERROR:
+        if status == TransactionStatus.INERROR:
             raise NoTransaction(
                 "duly.claim: the transaction is already aborted by an earlier error: roll it"
                 " back and begin again"
@@ -307,7 +315,7 @@ class PsycopgSession(Session):
 
     def restore(self) -> None:
         # An aborted transaction takes the setting along when it is rolled back.
-        if self._wait_before is not None and self.raw.info.transaction_status is _OPEN:
+        if self._wait_before is not None and self.raw.pgconn.transaction_status == _OPEN:
             self.run("restore_wait", {"restore": self._wait_before})
         self._wait_before = None
 

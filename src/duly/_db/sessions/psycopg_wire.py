@@ -34,6 +34,9 @@ class Statement(NamedTuple):
     params: Mapping[str, Any] | None = None
 
 
+COMMIT, ROLLBACK = Statement("COMMIT"), Statement("ROLLBACK")
+
+
 class _Form:
     """A statement's text, as the server takes it.
 
@@ -48,6 +51,29 @@ class _Form:
         self.query = numbered.encode(encoding)
         self.key = (self.query, (0,) * len(self.names))
         self.uses = 0
+        self._encoding = encoding
+
+    def bound(self, params: Mapping[str, Any]) -> list[bytes | None]:
+        """The binds by their numbers, each as PostgreSQL reads it."""
+        values: list[bytes | None] = []
+        for name in self.names:
+            value = params[name]
+            kind = type(value)
+            if value is None:
+                values.append(None)
+            elif isinstance(value, int):
+                values.append(b"%d" % value)
+            elif kind is UUID:
+                values.append(b"%032x" % value.int)
+            elif kind is bytes:
+                values.append(b"\\x" + value.hex().encode())
+            elif not isinstance(value, str):
+                raise TypeError(f"no bind of {kind.__name__}")
+            elif "\0" in value:
+                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+            else:
+                values.append(value.encode(self._encoding))
+        return values
 
     def _number(self, found: re.Match[str]) -> str:
         name = found.group(1)
@@ -136,19 +162,18 @@ class Wire:
         if form is None:
             form = self._forms[statement.text] = _Form(statement.text, self._encoding)
         params = statement.params
-        if not params:
-            return form, None
-        return form, [_text(params[name], self._encoding) for name in form.names]
+        return form, form.bound(params) if params else None
 
     def _send(
         self, pgconn: Any, form: _Form, values: list[bytes | None] | None
     ) -> tuple[_Form, bytes] | None:
         """Queue one statement; its form and name if it is prepared with it."""
-        threshold = self._connection.prepare_threshold
+        connection = self._connection
+        threshold = connection.prepare_threshold
         if values is None or threshold is None:
             pgconn.send_query_params(form.query, values)
             return None
-        known: bytes | None = self._connection._prepared._names.get(form.key)  # noqa: SLF001
+        known: bytes | None = connection._prepared._names.get(form.key)  # noqa: SLF001
         if known is not None:
             pgconn.send_query_prepared(known, values)
             return None
@@ -175,20 +200,3 @@ class Wire:
             if answer.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(answer, encoding=self._encoding)
         return answers
-
-
-def _text(value: object, encoding: str) -> bytes | None:
-    """A bind as PostgreSQL reads it."""
-    match value:
-        case None:
-            return None
-        case bytes():
-            return b"\\x" + value.hex().encode()
-        case int() | UUID():
-            return str(value).encode()
-        case str() if "\0" not in value:
-            return value.encode(encoding)
-        case str():
-            raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
-        case _:
-            raise TypeError(f"no bind of {type(value).__name__}")

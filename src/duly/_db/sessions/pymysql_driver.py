@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pymysql
 from pymysql.constants import SERVER_STATUS
 
 from duly._core.ops import Claimed, Transaction
@@ -28,10 +27,13 @@ from duly._db.sessions.base import (
 )
 from duly._db.sessions.claimed import is_in_transaction, note_until_end, noted
 from duly._db.sessions.ends import allow_ends, refuse_ends
+from duly._db.sessions.pymysql_wire import Answers, block, bound
 from duly.errors import NoTransaction, UnsafeStorage, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pymysql
 
     from duly._core.occurrence import Occurrence
 
@@ -61,19 +63,16 @@ class PyMysqlSession(Session):
         self._horizon: tuple[str, int | None] | None = None
 
     def _new_cursor(self) -> Any:
-        """The plain cursor, whatever cursor class the user gave the connection."""
-        return pymysql.cursors.Cursor(self.raw)
+        """A plain one, whatever cursor class the user gave the connection."""
+        return Answers(self.raw)
 
     def _execute(self, text: str, params: Params) -> Any:
-        self._cursor.execute(text, params)
+        self._cursor.execute(bound(self.raw, text, params))
         return self._cursor
 
     def _sent(self, statements: Sequence[str], params: Params) -> list[Sequence[Row]]:
         """Send *statements* in one message; the rows of each that returns any."""
-        text = ";\n".join(statements)
-        if len(statements) > 1:
-            text = f"BEGIN NOT ATOMIC\n{text};\nEND"
-        cursor = self._execute(text, params)
+        cursor = self._execute(block(tuple(statements)), params)
         found: list[Sequence[Row]] = []
         while True:
             if cursor.description is not None:
