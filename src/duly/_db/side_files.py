@@ -46,12 +46,18 @@ class SideFiles:
 
     def append(self, name: str, line: Line) -> bool:
         """Append one line to a file; returns whether the file wants to be folded."""
-        self.folder.mkdir(exist_ok=True)
         data = (json.dumps({**line, "ledger": self.ledger_id}) + "\n").encode()
+        try:
+            return self._appended(name, data) > FOLD_BYTES
+        except FileNotFoundError:
+            self.folder.mkdir(exist_ok=True)
+            return self._appended(name, data) > FOLD_BYTES
+
+    def _appended(self, name: str, data: bytes) -> int:
+        """The size of the file with *data* at its end."""
         with _locked(self.folder / name) as descriptor:
-            os.lseek(descriptor, 0, os.SEEK_END)
-            os.write(descriptor, data)
-            return os.fstat(descriptor).st_size > FOLD_BYTES
+            at = os.lseek(descriptor, 0, os.SEEK_END)
+            return at + os.write(descriptor, data)
 
     def fold(self, name: str, store: Callable[[list[Line]], None]) -> None:
         """Hand all appended lines of a file to *store*, which commits them, then empty it."""

@@ -96,7 +96,8 @@ class Markers:
         """The attempt is over; its marker, if one was written, goes soon."""
         self._notice_fork()
         with self._lock:
-            if self._due.pop(attempt_id, None) is None and self._thread is not None:
+            # One that never came to its handler has nothing to be taken back: nobody is woken.
+            if self._due.pop(attempt_id, None) is None and attempt_id in self._written:
                 self._gone.append(attempt_id)
                 self._condition.notify()
 
@@ -137,11 +138,8 @@ class Markers:
             for marker in ready:
                 self._try(partial(self.store.add, marker), partial(not_marked, marker))
             for attempt_id in gone:
-                if attempt_id in self._written:
-                    self._written.discard(attempt_id)
-                    self._try(
-                        partial(self.store.remove, attempt_id), partial(not_unmarked, attempt_id)
-                    )
+                self._written.discard(attempt_id)
+                self._try(partial(self.store.remove, attempt_id), partial(not_unmarked, attempt_id))
         with contextlib.suppress(Exception):
             self.store.close()
 
