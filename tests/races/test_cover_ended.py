@@ -75,10 +75,10 @@ def test_covering_run_that_died_after_its_ddl_is_torn_with_what_it_covered(bank:
 
     def die(when: str, op: Any, _shell: Any) -> None:
         if (when, type(op)) == ("before", HoldTorn):
-            raise SystemExit(1)
+            raise Died
 
     app._probe = die
-    with pytest.raises((SystemExit, duly.TransactionEnded)):
+    with pytest.raises((Died, duly.TransactionEnded)):
         app.tick(beats.now)
     bank.change("UPDATE duly_occurrence SET disposition = 'superseded' WHERE disposition = 'torn'")
     newest = duly.Occurrence.parse(beats.keys[-1])
@@ -90,6 +90,10 @@ def test_covering_run_that_died_after_its_ddl_is_torn_with_what_it_covered(bank:
         app.run(BEAT, newest.nominal_time)
     app.waive(beats.keys[-1], **WHY)
     assert settled(bank) == dict.fromkeys(beats.keys, "torn") | {beats.keys[-1]: "waived"}
+
+
+class Died(BaseException):
+    """The process is gone, as far as the attempt can tell."""
 
 
 def _torn_by_ddl(bank: Bank, beats: Beats) -> duly.App:
