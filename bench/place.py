@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,18 @@ class Place:
             for statement in statements:
                 raw.cursor().execute(statement)
                 raw.commit()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Without PostgreSQL's autovacuum, whose commits and syncs would be counted, too."""
+        if self.name != "postgresql":
+            yield
+            return
+        self.change("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()")
+        try:
+            yield
+        finally:
+            self.change("ALTER SYSTEM RESET autovacuum", "SELECT pg_reload_conf()")
 
     # What the server tells
 

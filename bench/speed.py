@@ -143,10 +143,11 @@ def _round(crews: dict[tuple[str, int], Workers], size: Size, found: Found) -> N
 
 def count(place: Place, found: Found, size: Size) -> None:
     """Syncs, commits, round trips and processor time of each occurrence."""
-    for name in CONTENDERS:
-        found.counted[name] = costs(name, place, size.counted)
-    for name in REFUSED:
-        found.counted_again[name] = costs(name, place, 3 * size.counted, again=True)
+    with place.undisturbed():
+        for name in CONTENDERS:
+            found.counted[name] = costs(name, place, size.counted)
+        for name in REFUSED:
+            found.counted_again[name] = costs(name, place, 3 * size.counted, again=True)
 
 
 def kill(maker: Maker, found: Found, size: Size) -> None:
