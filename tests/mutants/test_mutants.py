@@ -15,7 +15,9 @@ from tests.mutants import mutants
 from tests.mutants.aio_mutants import AIO_MUTANTS
 from tests.mutants.catch_up_mutants import CATCH_UP_MUTANTS
 from tests.mutants.cell_mutants import CELL_MUTANTS
+from tests.mutants.channel_mutants import CHANNEL_MUTANTS
 from tests.mutants.outbox_mutants import OUTBOX_MUTANTS
+from tests.mutants.prune_mutants import PRUNE_MUTANTS
 from tests.mutants.queue_mutants import QUEUE_MUTANTS
 from tests.mutants.receiving_mutants import RECEIVING_MUTANTS
 from tests.mutants.script_mutants import SCRIPT_MUTANTS
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 
 MUTANTS = [
     *mutants.MUTANTS,
+    *PRUNE_MUTANTS,
     *AIO_MUTANTS,
     *CATCH_UP_MUTANTS,
     *CELL_MUTANTS,
     *QUEUE_MUTANTS,
     *SCRIPT_MUTANTS,
     *OUTBOX_MUTANTS,
+    *CHANNEL_MUTANTS,
     *WAY_MUTANTS,
     *RECEIVING_MUTANTS,
 ]
