@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import duly
 from duly._core.catch_up import Decision
+from duly._sync import planning
 from tests.contract.bank import UNITS
 
 if TYPE_CHECKING:
@@ -164,7 +166,8 @@ def test_reconcile_covers_each_partition_by_itself(bank: Bank) -> None:
 
     assert covered == [("a", 4), ("b", 4)]
     settled = [s.disposition for s in bank.settled]
-    assert (settled.count("applied"), settled.count("superseded")) == (2, 6)
+    # Three of each partition, and the whole of each hour.
+    assert (settled.count("applied"), settled.count("superseded")) == (2, 6 + 4)
 
 
 def test_limit_of_a_tick_counts_every_partition(bank: Bank) -> None:
@@ -279,7 +282,87 @@ def test_backfill_makes_neither_the_whole_nor_the_parts_twice(bank: Bank) -> Non
     parts.backfill(bank.job, since=start, until=start + 3 * HOUR)
 
     assert bank.units == 4 * UNITS
-    assert [row.partition for row in bank.settled] == ["", "a", "b", ""]
+    applied = [row.partition for row in bank.settled if row.disposition == "applied"]
+    assert applied == ["", "a", "b", ""]
+
+
+def test_whole_of_what_was_fanned_out_is_refused(bank: Bank) -> None:
+    """By name, by a process that knows of no partitions; a correction of it would be a second one.
+
+    What is asked of the whole is answered by its parts.
+    """
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start, "max_per_tick": 1}
+    parts = bank.define(bank.app(), **options, partitions=["a", "b"])
+    plain = bank.define(bank.app(), **options)
+    assert ticked(parts, start) == ["12:a"]
+    key = bank.occurrence(start).key
+
+    with pytest.raises(duly.AlreadySettled, match=r"run instead.*duly missing"):
+        plain.run(bank.job, start)
+    with pytest.raises(duly.AlreadySettled, match="run instead"):
+        plain.correct(key, reason="to see", actor="test")
+    before = plain.explain(key)
+    assert ticked(parts, start) == ["12:b"]
+    after = plain.explain(key)
+
+    assert (before.completed, before.parts_missing, after.completed) == (False, 1, True)
+    assert "in parts" in before.verdict
+    assert "1 of them missing" in before.verdict
+    assert bank.units == 2 * UNITS
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_plan_of_the_whole_makes_no_effect_beside_the_parts(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, by_name: bool
+) -> None:
+    """A host that knows of no partitions planned them; another fanned them out before it began."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start, "max_running": 9}
+    parts = bank.define(bank.app(), **options, partitions=["a", "b"])
+    plain = bank.define(bank.app(), **options)
+    plan = planning.plan
+    planned: list[int] = []
+
+    def outrun(session: Any, known: Any, *args: Any, **named: Any) -> Any:
+        found = plan(session, known, *args, **named)
+        if known.job == bank.job and not planned:
+            planned.append(found.missing)
+            if by_name:
+                parts.run(bank.job, start + HOUR, partition="a")
+            else:
+                ticked(parts, start + HOUR)
+        return found
+
+    monkeypatch.setattr(planning, "plan", outrun)
+    ran = ticked(plain, start + HOUR)
+
+    assert planned == [2]
+    assert ran == ["12:", "13:"]
+    assert bank.units == (2 if by_name else 4) * UNITS
+    assert ticked(parts, start + HOUR) == (["13:b"] if by_name else [])
+
+
+def test_whole_that_is_under_way_is_not_fanned_out(bank: Bank) -> None:
+    """Its host began before the job got partitions: who would fix them waits for its end."""
+    start = noon()
+    options: dict[str, Any] = {"schedule": "0 * * * *", "starts": start, "max_running": 9}
+    parts = bank.define(bank.app(), **options, partitions=["a", "b"])
+    found: list[str] = []
+    other = threading.Thread(target=lambda: found.extend(ticked(parts, start)))
+
+    def handler(run: duly.Run) -> None:
+        run.execute(bank.credit())
+        other.start()
+        other.join(0.5)  # as long as it has, to make the effect beside this one
+
+    plain = bank.define(bank.app(), handler, **options)
+    assert plain.run(bank.job, start).outcome is duly.Outcome.APPLIED
+    other.join()
+
+    assert found == []
+    assert bank.units == UNITS
+    assert [row.partition for row in bank.settled] == [""]
 
 
 def test_sets_that_one_tick_does_not_fix_stay_missing(

@@ -148,7 +148,7 @@ def _occurrence(app: App, job: str, at: str | None, partition: str) -> Occurrenc
 
 
 def _verdict_code(found: Explanation, *, applied_only: bool) -> int:
-    if found.settled is not None and not found.completed:
+    if found.settled is not None and not found.completed and not found.parts_missing:
         return exits.OPERATOR
     done = found.applied if applied_only else found.completed
     return exits.OK if done else exits.NOT_COMPLETED

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duly._core.commands import is_holder
-from duly._core.states import Disposition, ErrorOrigin, Outcome
+from duly._core.states import Disposition, ErrorOrigin, Outcome, is_in_parts
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -127,6 +127,7 @@ class Explanation:
         completed: Settled by its effect, its policy or a person.
         applied: Settled by its effect.
         corrections: Later settled corrections of it, in their order.
+        parts_missing: How many of its partitions are not settled, where they are run instead of it.
     """
 
     occurrence: Occurrence
@@ -140,6 +141,7 @@ class Explanation:
     refused: tuple[Refused, ...]
     running: tuple[Running, ...]
     audit: tuple[AuditEntry, ...]
+    parts_missing: int = 0
 
     @property
     def held(self) -> tuple[Settled, ...]:
@@ -162,11 +164,13 @@ def explain(
     refused: tuple[Refused, ...],
     running: tuple[Running, ...],
     audit: tuple[AuditEntry, ...],
+    parts_missing: int = 0,
 ) -> Explanation:
     """The verdict on one key from its rows."""
     torn = settled is not None and (settled.disposition is Disposition.TORN or not settled.sealed)
-    completed = settled is not None and not torn
-    later = "".join(
+    completed = settled is not None and not torn and not parts_missing
+    later = f": {parts_missing} of them missing" if parts_missing else ""
+    later += "".join(
         f"; corrected by {other.occurrence.key} ({other.disposition})" for other in corrections
     )
     return Explanation(
@@ -183,6 +187,7 @@ def explain(
         refused,
         running,
         audit,
+        parts_missing,
     )
 
 
@@ -221,6 +226,8 @@ def _verdict(
                 f"{key} is torn: its handler ended duly's transaction, and a person must look"
                 f" (then duly waive '{key}' or duly correct '{key}', with --reason …)"
             )
+        if is_in_parts(settled.disposition, settled.reason):
+            return f"{key} is run in parts since {when}"
         why = f" by {settled.actor}" if settled.actor else ""
         why += f": {settled.reason}" if settled.reason else ""
         by = f" by attempt {settled.attempt_id}" if settled.attempt_id else ""

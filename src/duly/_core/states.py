@@ -6,6 +6,7 @@ Literal data: the docs' diagrams are made from it. It must never grow behaviour.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 __all__ = [
     "DISPOSITION_TRANSITIONS",
@@ -53,6 +54,15 @@ class Disposition(StrEnum):
     SUPERSEDED = "superseded"
     WAIVED = "waived"
     TORN = "torn"
+
+
+IN_PARTS: Final = "its partitions are run instead"
+"""The reason with which the whole of an occurrence that was fanned out is superseded."""
+
+
+def is_in_parts(disposition: Disposition, reason: str | None) -> bool:
+    """Whether a row says that an occurrence's partitions are run instead of it."""
+    return disposition is Disposition.SUPERSEDED and reason == IN_PARTS
 
 
 class ErrorOrigin(StrEnum):

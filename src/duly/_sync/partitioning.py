@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
 from duly._core.instants import US_MAX, format_instant
-from duly._core.occurrence import check_partition
+from duly._core.occurrence import Occurrence, check_partition
+from duly._core.states import IN_PARTS, Disposition
 from duly._core.wording import shown
 from duly._db.dialects import ErrorKind
 from duly._db.translate import first_line
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from duly._core.job import Job
-    from duly._core.occurrence import Occurrence
     from duly._db.connect import Database
     from duly._db.sessions.base import Session
     from duly._sync.registry import Known
@@ -230,6 +230,20 @@ def require_part(
     )
 
 
+def fix_for(database: Database, job: Job, occurrence: Occurrence) -> None:
+    """Fix the set of what a part is started of by name, so that nobody runs the whole beside it.
+
+    Raises:
+        PartitionsInvalid: It was made as a whole meanwhile, or its set has no such part.
+        Busy: Somebody runs the whole.
+    """
+    with database.session() as session:
+        if fixed(session, occurrence):
+            return
+    fix(database, job.ledger_name, occurrence.nominal_us, partitions_of(database, job))
+    require_part(database, job, occurrence)
+
+
 def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
     """The partitions of one occurrence as they were fixed; () if they were not."""
     job, us = occurrence.job, occurrence.nominal_us
@@ -240,20 +254,37 @@ def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
 
 
 def fix(database: Database, job: str, nominal_us: int, names: tuple[str, ...]) -> None:
-    """Fix the set of one occurrence, unless another host just did.
+    """Fix the set of one occurrence, unless another host just did, or made it as a whole.
+
+    The key of the whole is settled with it: a process that knows of no partitions, or is at work
+    by a plan of before, would make the effect once more.
 
     Raises:
-        Busy: The database was contended for all of the wait; nothing was fixed.
+        Busy: The database was contended for all of the wait, or somebody runs the whole; nothing
+            was fixed.
     """
     key = {"job": job, "nominal_us": nominal_us}
 
-    def work(session: Session, _left: float) -> None:
-        if session.add_partition_set({**key, "size": len(names)}):
-            for start in range(0, len(names), FIXED_AT_ONCE):
-                rows = names[start : start + FIXED_AT_ONCE]
-                session.change_each("add_partition", [{**key, "partition_key": n} for n in rows])
+    def work(session: Session, left: float) -> None:
+        # What was made as a whole and pruned since the plan is not fanned out (PROTOCOL 15).
+        session.lock_guard(left)
+        horizon_us = session.read_horizon(job)
+        is_pruned = horizon_us is not None and nominal_us <= horizon_us
+        if is_pruned or not session.add_partition_set({**key, "size": len(names)}):
+            return
+        whole, how = {"job": job, "partition_key": ""}, Disposition.SUPERSEDED
+        if not session.settle(whole, [nominal_us], wait=left, disposition=how, reason=IN_PARTS):
+            raise _MadeWhole
+        for start in range(0, len(names), FIXED_AT_ONCE):
+            rows = names[start : start + FIXED_AT_ONCE]
+            session.change_each("add_partition", [{**key, "partition_key": n} for n in rows])
 
-    decided(database, work, about=f"the partitions of job {job}")
+    with suppress(_MadeWhole):
+        decided(database, work, about=Occurrence.from_us(job, nominal_us).key)
+
+
+class _MadeWhole(Exception):
+    """The occurrence was settled as a whole meanwhile: it has no parts."""
 
 
 @contextmanager

@@ -9,13 +9,15 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from duly._core.evidence import Explanation, History, Running, explain
+from duly._core.evidence import Explanation, History, Running, Settled, explain
 from duly._core.instants import format_instant, from_us
 from duly._core.job import check_name
 from duly._core.occurrence import Occurrence
+from duly._core.states import is_in_parts
 from duly._db import reading
 from duly._db.sessions.base import Session, key_params
-from duly._sync import renaming
+from duly._sync import partitioning, renaming
+from duly._sync.refusals import settled_otherwise
 from duly.errors import Expired, UnknownJob, UsageError
 
 if TYPE_CHECKING:
@@ -86,9 +88,10 @@ def explanation(
     with database.session() as session:
         occurrence = replace(named, job=ledger_name(session, jobs, named.job))
         page = {**key_params(occurrence), "limit": limit}
+        settled = reading.settled_on(session, occurrence)
         return explain(
             occurrence,
-            settled=reading.settled_on(session, occurrence),
+            settled=settled,
             corrections=tuple(
                 later
                 for row in session.run("list_corrections", key_params(occurrence))
@@ -100,7 +103,16 @@ def explanation(
             refused=reading.refused(session.run("duplicates_on_key", page)),
             running=_running(evidence.holders(session, occurrence)),
             audit=reading.audit(session.run("audit_on_key", page)),
+            parts_missing=_parts_missing(session, settled),
         )
+
+
+def _parts_missing(session: Session, settled: Settled | None) -> int:
+    """How many partitions are not settled of an occurrence whose partitions are run instead."""
+    if settled is None or not is_in_parts(settled.disposition, settled.reason):
+        return 0
+    occurrence = settled.occurrence
+    return len(partitioning.missing_parts(session, occurrence.job, [occurrence.nominal_us])[0])
 
 
 def require_settled(database: Database, occurrence: Occurrence) -> Disposition:
@@ -108,11 +120,14 @@ def require_settled(database: Database, occurrence: Occurrence) -> Disposition:
 
     Raises:
         UsageError: It is not: run it instead of correcting it.
+        AlreadySettled: Its partitions are run instead of it: correct one of those.
         Expired: Its record may have been pruned.
     """
     with database.session() as session:
         standing = session.read_standing(occurrence)
         horizon_us = session.read_horizon(occurrence.job)
+    if standing is not None and is_in_parts(standing.disposition, standing.reason):
+        raise settled_otherwise(occurrence.key, standing)
     if standing is not None:
         return standing.disposition
     if horizon_us is not None and occurrence.nominal_us <= horizon_us:

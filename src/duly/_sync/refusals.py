@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core.instants import format_instant, from_us
 from duly._core.occurrence import Occurrence
-from duly._core.states import Disposition, Outcome
+from duly._core.states import Disposition, Outcome, is_in_parts
 from duly._db.translate import first_line
 from duly.errors import (
     AlreadySettled,
@@ -134,6 +134,11 @@ def settled_otherwise(key: str, standing: ops.Standing) -> DulyError:
         step = (
             f"look at the data, then `duly waive '{key}' --reason …` if its effect is there or not"
             f" wanted, or {again} to make it"
+        )
+    elif is_in_parts(standing.disposition, standing.reason):
+        step = (
+            "a second run, of the whole, would make their effects again; start or correct one part"
+            f" (`{key}:PART`), and `duly missing` lists those that are still owed"
         )
     else:
         step = f"if its effect is needed, `duly correct '{key}' --reason …`"

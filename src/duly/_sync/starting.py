@@ -74,6 +74,9 @@ class Starting:
         schedule, nominal, occurrence = self.means(job, wanted)
         by_person = _by_person(wanted)
         known = self._registry.known(job)
+        # The set of what is not due yet is that of the moment at which it will be.
+        if job.partitions is not None and nominal.due_at <= questions.now(self._database):
+            partitioning.fix_for(self._database, job, occurrence)
         if payload is None:
             payload = payload_of(job, known, _due_at(known, nominal.time, nominal.due_at))
         request = ops.Request(

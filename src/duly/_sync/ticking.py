@@ -159,7 +159,7 @@ class Ticking:
         report = TickReport(at)
         for job, known in due:
             done = self.job(job, known, at)
-            if done.missing or done.refused:
+            if done.missing or done.refused or done.ran:
                 report.jobs.append(done)
         report.jobs += [
             JobTick(name, self._jobs[name].ledger_name, refused=error)
@@ -201,10 +201,17 @@ class Ticking:
     def job(self, job: Job, known: Known, at: datetime) -> JobTick:
         """Do for one job what its plan says."""
         done = JobTick(job.name, job.ledger_name)
+        began = time.monotonic()
         try:
             found = self._missing(job, known, at)
         except PartitionsInvalid as error:
             done.refused = error
+            return done
+        except Busy as error:
+            # Somebody runs the whole of what would be fanned out: of no other job's concern.
+            key = str(error.details.get("key", job.ledger_name))
+            took = timedelta(seconds=time.monotonic() - began)
+            done.ran.append(Ran(key, Outcome.BUSY, took, error=error))
             return done
         with self._database.session() as session:
             done.parts = planning.plans(session, known, found, now=at)
