@@ -302,6 +302,8 @@ def test_whole_of_what_was_fanned_out_is_refused(bank: Bank) -> None:
         plain.run(bank.job, start)
     with pytest.raises(duly.AlreadySettled, match="run instead"):
         plain.correct(key, reason="to see", actor="test")
+    with pytest.raises(duly.AlreadySettled, match="run instead, so waive those"):
+        plain.waive(key, reason="to see", actor="test")
     before = plain.explain(key)
     assert ticked(parts, start) == ["12:b"]
     after = plain.explain(key)

@@ -279,3 +279,16 @@ def test_open_claim_holds_up_neither_a_registration_nor_a_tick(server_bank: Bank
             execute(other, f"INSERT INTO duly_job (name) VALUES ('{bank.job}-{name}')")
         execute(other, f"DELETE FROM duly_job WHERE name LIKE '{bank.job}-%z'")
         assert called(bank, "c", ["", "b"]).register() == ([], {})
+
+
+def test_refusal_of_an_earlier_definition_calls_the_job_by_its_name(bank: Bank) -> None:
+    """A person looks for that name in the code, and would find no other."""
+    app = called(bank, "b", [""])
+    app.register()
+    edited = bank.app()
+    edited.job(_full(bank, "b"), schedule="0 1 * * *", formerly=bank.job)(lambda _run: None)
+    edited.register()
+
+    _, stale = app.register()
+
+    assert str(stale[_full(bank, "b")]).startswith(f"job {_full(bank, 'b')}: this code has")

@@ -39,6 +39,7 @@ class Definition:
         policies: Its policies.
         payload: The canonical text of its payload.
         app: The name of the App that defines it; "" if it has none.
+        name: The one that people know it by, if it is another; nothing expects more by it.
     """
 
     job: str
@@ -47,6 +48,12 @@ class Definition:
     policies: Policies
     payload: str
     app: str
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name for messages."""
+        return self.name or self.job
 
     @cached_property
     def digest(self) -> str:
@@ -168,7 +175,7 @@ def _why(definition: Definition, revisions: Sequence[Revision], *, adopt: bool) 
     since = format_instant(latest.effective_at)
     what = "was retired at" if latest.retired else f"is at revision {latest.number} since"
     raise DefinitionStale(
-        f"job {definition.job}: this code has revision {earlier[-1].number}, and the job {what} "
+        f"job {definition.shown}: this code has revision {earlier[-1].number}, and the job {what} "
         f"{since}; deploy the newer code here, or make this one the rule again with "
         "`duly init --adopt`",
         job=definition.job,
@@ -184,7 +191,7 @@ def _same_period(definition: Definition, revisions: Sequence[Revision]) -> None:
     if before is None or definition.schedule is None or before.period == period:
         return
     raise PeriodChanged(
-        f"job {definition.job}: its revision {before.number} has {_shown(before.period)}, and "
+        f"job {definition.shown}: its revision {before.number} has {_shown(before.period)}, and "
         f"this code has {_shown(period)}; a period is part of the identity, so give the job a "
         "new name, with starts= where the new one begins",
         job=definition.job,
@@ -205,7 +212,7 @@ def _zone_news(
     if zone_version > known.zone_version:
         return True
     raise ZoneDataOutdated(
-        f"job {definition.job}: the ledger knows {known.zone} from tzdata {known.zone_version}, "
+        f"job {definition.shown}: the ledger knows {known.zone} from tzdata {known.zone_version}, "
         f"and this host has {zone_version}, which disagrees; run pip install --upgrade tzdata here",
         job=definition.job,
         zone=known.zone,

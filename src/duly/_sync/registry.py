@@ -207,6 +207,7 @@ class Registry:
                 job.policies,
                 job.payload.text,
                 self.app,
+                job.name,
             )
             self._definitions[job.name] = (job, definition)
         return definition

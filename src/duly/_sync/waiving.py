@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from duly._core.instants import format_instant, from_us, to_us
 from duly._core.occurrence import Occurrence
+from duly._core.states import Disposition, is_in_parts
 from duly._db import reading
 from duly._sync import outstanding, partitioning, questions, registry, waivable
 from duly._sync.deciding import WAIT_S, decided
@@ -187,11 +188,12 @@ def _not_waived(session: Session, occurrence: Occurrence) -> Exception:
             f"{occurrence.key} is not settled, and nothing expects a correction: only a torn one is"
             f" waived (`duly explain '{occurrence.key}'` shows what is recorded)"
         )
-    step = (
-        f"if another effect is needed, `duly correct '{occurrence.key}' --reason …`"
-        if standing.disposition.value == "applied"
-        else f"if its effect is needed after all, `duly correct '{occurrence.key}' --reason …`"
-    )
+    if is_in_parts(standing.disposition, standing.reason):
+        step = f"its partitions are run instead, so waive those (`{occurrence.key}:PART`)"
+    elif standing.disposition is Disposition.APPLIED:
+        step = f"if another effect is needed, `duly correct '{occurrence.key}' --reason …`"
+    else:
+        step = f"if its effect is needed after all, `duly correct '{occurrence.key}' --reason …`"
     return AlreadySettled(
         f"{occurrence.key} is settled as {standing.disposition}, so there is nothing to waive:"
         f" {step}",
