@@ -159,6 +159,11 @@ def _check_postgresql(session: Session, explicit: str | None, where: str, untest
 
 def _check_mariadb(session: Session, explicit: str | None, where: str, untested: bool) -> str:
     version, current, sql_mode, *reads_as = session.run("identify", {})[0]
+    if isinstance(version, bytes):
+        raise UsageError(
+            "use_unicode is off, so the driver gives bytes in place of text: connect without"
+            " use_unicode=False (use_unicode=0 in the URL)"
+        )
     if "MariaDB" not in str(version):
         if not untested:
             raise _untested(where, f"MySQL {version}")

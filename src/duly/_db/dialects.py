@@ -56,6 +56,8 @@ class Dialect:
         quote: How the database quotes a name.
         modules: The top-level packages of its drivers.
         text_instants: It has no type for an instant, so one is bound as text, in UTC.
+        stopped: Codes of a statement that a time limit, or a person, has stopped.
+        tables_locked: Codes of a statement on a table that the session's LOCK TABLES leaves out.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Dialect:
     quote: str = '"'
     modules: tuple[str, ...] = ()
     text_instants: bool = True
+    stopped: frozenset[int | str] = frozenset()
+    tables_locked: frozenset[int | str] = frozenset()
 
     def classify(self, error: BaseException) -> ErrorKind | None:
         """What *error* means; None if it is not an error of this database's driver.
@@ -174,6 +178,7 @@ SQLITE = Dialect(
     code_of=_sqlite_code,
     ends_transaction=r"(COMMIT|END|ROLLBACK(?!\s+(?:TRANSACTION\s+)?TO\b)|BEGIN)",
     modules=("sqlite3", "aiosqlite"),
+    stopped=frozenset({9}),  # SQLITE_INTERRUPT
 )
 
 POSTGRESQL = Dialect(
@@ -192,7 +197,10 @@ POSTGRESQL = Dialect(
         "57P02": ErrorKind.LOST,  # crash_shutdown
         "57P03": ErrorKind.LOST,  # cannot_connect_now
         "53300": ErrorKind.LOST,  # too_many_connections
+        "57P04": ErrorKind.LOST,  # database_dropped
+        "57P05": ErrorKind.LOST,  # idle_session_timeout
         "25P03": ErrorKind.LOST,  # idle_in_transaction_session_timeout
+        "25P04": ErrorKind.LOST,  # transaction_timeout
         "25006": ErrorKind.READ_ONLY,
         "28": ErrorKind.DENIED,
         "42501": ErrorKind.DENIED,
@@ -207,6 +215,7 @@ POSTGRESQL = Dialect(
     ),
     modules=("psycopg", "psycopg_pool", "psycopg2"),
     text_instants=False,
+    stopped=frozenset({"57014"}),  # query_canceled: statement_timeout too
 )
 
 MARIADB = Dialect(
@@ -253,6 +262,8 @@ MARIADB = Dialect(
     plainly=mariadb_words,
     quote="`",
     modules=("pymysql", "asyncmy"),
+    stopped=frozenset({1317, 1969}),  # KILL QUERY, max_statement_time
+    tables_locked=frozenset({1099, 1100}),
 )
 
 DIALECTS: dict[str, Dialect] = {d.name: d for d in (SQLITE, POSTGRESQL, MARIADB)}

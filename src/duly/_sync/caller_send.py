@@ -10,24 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core.occurrence import Occurrence
 from duly._core.outbox import freeze
-from duly._db.dialects import ErrorKind
 from duly._db.messages import enqueue
-from duly._db.translate import first_line, public_error
+from duly._sync.caller_errors import told_of
 from duly._sync.callers import open_session, synchronous
-from duly.errors import (
-    ConnectionLost,
-    KeyInvalid,
-    NotInTransaction,
-    NoTransaction,
-    TransientError,
-)
+from duly.errors import KeyInvalid, NotInTransaction, NoTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from duly._core.outbox import Draft
-    from duly._db.sessions.base import Session
 
 
 def send(
@@ -76,16 +68,8 @@ def send(
         expires_at=expires_at,
         ordering_key=ordering_key,
     )
-    try:
-        session = open_session(synchronous(connection), schema)
-        session.require_transaction()
-    except NoTransaction as refused:
-        said = str(refused).replace("duly.claim", "duly.send").replace("the claim", "the message")
-        raise NotInTransaction(said) from refused
-    try:
-        _enqueue(session, draft)
-    finally:
-        session.restore()
+    with told_of(draft.occurrence.key):
+        _send(connection, schema, draft)
     return str(draft.id)
 
 
@@ -99,7 +83,13 @@ def _named(occurrence: object) -> Occurrence:
     return occurrence
 
 
-def _enqueue(session: Session, draft: Draft) -> None:
+def _send(connection: Any, schema: str | None, draft: Draft) -> None:
+    try:
+        session = open_session(synchronous(connection), schema)
+        session.require_transaction()
+    except NoTransaction as refused:
+        said = str(refused).replace("duly.claim", "duly.send").replace("the claim", "the message")
+        raise NotInTransaction(said) from refused
     about = draft.occurrence.key
     try:
         if not session.is_claimed_here(draft.occurrence):
@@ -111,21 +101,5 @@ def _enqueue(session: Session, draft: Draft) -> None:
                 key=about,
             )
         enqueue(session, [draft])
-    except Exception as error:
-        match session.classify(error):
-            case None:
-                raise
-            case ErrorKind.CONTENTION:
-                raise TransientError(
-                    f"{about}: the database was contended ({first_line(error)}) and this"
-                    " transaction may be damaged: roll back and try the whole again",
-                    key=about,
-                ) from error
-            case ErrorKind.LOST:
-                raise ConnectionLost(
-                    f"{about}: the connection was lost ({first_line(error)}): nothing was"
-                    " committed; connect and try the whole again"
-                ) from error
-            case _:
-                where = f"the {session.dialect.title} connection"
-                raise (public_error(session.dialect, error, where) or error) from error
+    finally:
+        session.restore()

@@ -17,7 +17,7 @@ from duly._db.sessions.choose import comes_from, is_asynchronous, is_djangos, ma
 from duly._db.tables import require_current
 from duly._db.translate import first_line
 from duly._db.waiting import in_loop
-from duly.errors import NoTransaction, SchemaMissing, UsageError
+from duly.errors import DatabaseNotFound, NoTransaction, SchemaMissing, UsageError
 
 if TYPE_CHECKING:
     from duly._db.sessions.base import Session
@@ -167,14 +167,26 @@ def _check_file(session: Session) -> None:
     path = cast("SqliteSession", session).path
     identity: tuple[int, int, int] | None = None
     if path:
-        found = os.stat(path)
+        try:
+            found = os.stat(path)
+        except FileNotFoundError as gone:
+            raise DatabaseNotFound(
+                f"the file {path} of this connection was removed or renamed, so what is committed"
+                " here is lost: close the connection, and open one to the file that is meant"
+            ) from gone
         identity = (found.st_dev, found.st_ino, os.getpid())
         if identity in _checked_files:
             return
     try:
         require_current(session, f"SQLite file {path}" if path else "this SQLite database")
-    except SchemaMissing:
-        if not path or raw.in_transaction:
+    except SchemaMissing as missing:
+        if not path:
+            raise SchemaMissing(
+                "this SQLite database is in memory, or temporary, and ends with its connection, so"
+                " it keeps no key and duly makes no tables in it: connect to a file",
+                where="memory",
+            ) from missing
+        if raw.in_transaction:
             raise
         # The embedded default: in an existing file the tables are made at first use.
         from duly._db.connect import Database

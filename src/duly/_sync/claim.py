@@ -16,19 +16,13 @@ from duly._core.occurrence import Occurrence
 from duly._core.payload import canonical, stored
 from duly._core.protocol import claim as claim_protocol
 from duly._core.states import Outcome
-from duly._db.dialects import ErrorKind
 from duly._db.sessions.base import Session, host_clock_us, key_params
-from duly._db.translate import first_line, public_error
+from duly._db.translate import first_line
+from duly._sync.caller_errors import told_of
 from duly._sync.callers import open_session, synchronous
 from duly._sync.process import host_name, new_attempt_id, user_name
 from duly._sync.refusals import loaded, refusal
-from duly.errors import (
-    ConnectionLost,
-    KeyInvalid,
-    TransactionEnded,
-    TransientError,
-    UsageError,
-)
+from duly.errors import KeyInvalid, TransactionEnded, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +134,6 @@ def claim(
             " duly.claim out, or claim another key"
         )
     fingerprint = canonical(payload).fingerprint
-    session = open_session(connection, schema)
     request = ops.Request(
         occurrence,
         fingerprint,
@@ -149,7 +142,10 @@ def claim(
         due_us=None if early else occurrence.nominal_us,
         by_key=True,
     )
-    report = _drive(session, request, seconds(wait))
+    wait_s = seconds(wait)
+    with told_of(occurrence.key):
+        session = open_session(connection, schema)
+        report = _drive(session, request, wait_s)
     standing = report.standing
     if report.outcome is Outcome.APPLIED:
         return Claim(
@@ -214,18 +210,15 @@ def _drive(session: Session, request: ops.Request, wait_s: float) -> ops.Report:
         "pid": os.getpid(),
     }
     return in_caller(
-        session, request, claim_protocol(request),
+        session, claim_protocol(request),
         lambda op: _perform(session, op, request, params, wait_s),
     )  # fmt: skip
 
 
-def in_caller(
-    session: Session, request: ops.Request, protocol: ops.Ops, perform: Callable[[ops.Op], Any]
-) -> ops.Report:
+def in_caller(session: Session, protocol: ops.Ops, perform: Callable[[ops.Op], Any]) -> ops.Report:
     """Run *protocol* to its end in a caller's transaction.
 
     Raises:
-        TransientError, ConnectionLost: The transaction may be damaged, or is gone.
         NoTransaction: There is none that could carry a claim.
     """
     try:
@@ -236,10 +229,6 @@ def in_caller(
     except StopIteration as done:
         report: ops.Report = done.value
         return report
-    except ops.Contention as vanished:
-        raise _again(request, vanished.cause) from vanished.cause
-    except Exception as error:
-        raise _translated(session, request, error) from error
     finally:
         protocol.close()
         session.restore()
@@ -261,25 +250,3 @@ def _perform(
             return session.unclaim(params)
         case _:
             raise AssertionError(f"a claim does not ask for {op}")
-
-
-def _translated(session: Session, request: ops.Request, error: Exception) -> Exception:
-    where = f"the {session.dialect.title} connection"
-    match session.classify(error):
-        case ErrorKind.CONTENTION:
-            return _again(request, error)
-        case ErrorKind.LOST:
-            return ConnectionLost(
-                f"{request.occurrence.key}: the connection was lost ({first_line(error)}): nothing"
-                " was committed; connect and try the whole again"
-            )
-        case _:
-            return public_error(session.dialect, error, where) or error
-
-
-def _again(request: ops.Request, error: BaseException) -> TransientError:
-    return TransientError(
-        f"{request.occurrence.key}: the database was contended ({first_line(error)}) and this"
-        " transaction may be damaged: roll back and try the whole again",
-        key=request.occurrence.key,
-    )

@@ -16,6 +16,7 @@ from duly._db.keys import InboxRow, KeyRow, ParkedRow
 from duly._db.sessions.base import Session  # noqa: TC001 - the type of a field
 from duly._db.translate import first_line
 from duly._sync import receiving
+from duly._sync.caller_errors import told_of
 from duly._sync.callers import open_session, synchronous
 from duly._sync.claim import in_caller, seconds
 from duly.errors import TransactionEnded
@@ -124,10 +125,11 @@ def receive(
     message = Message.of(consumer, source, message_id, sent_at)
     delivery = receiving.delivery_of(message, body_of(payload).fingerprint)
     wait_s = seconds(wait)
-    session = open_session(synchronous(connection), schema)
-    rows = _Rows(session, delivery, wait_s)
-    protocol = cast("ops.Ops", inbox.receive_in_caller(delivery))
-    report = in_caller(session, delivery, protocol, rows.perform)
+    with told_of(message.key):
+        session = open_session(synchronous(connection), schema)
+        rows = _Rows(session, delivery, wait_s)
+        protocol = cast("ops.Ops", inbox.receive_in_caller(delivery))
+        report = in_caller(session, protocol, rows.perform)
     found = receiving.receipt_of(message, delivery, report, None)
     values = {each.name: getattr(found, each.name) for each in fields(found)}
     return InboxReceipt(**values, _session=session, _row=rows.row)

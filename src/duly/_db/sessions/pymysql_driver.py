@@ -354,7 +354,8 @@ class PyMysqlSession(Session):
             self.unclaim(params)
             raise
         except Exception as error:
-            if code_text(self.dialect, error) == _LOCK_WAIT:
+            code = code_text(self.dialect, error)
+            if code == _LOCK_WAIT or code in self.dialect.stopped:
                 # Only the statement was rolled back, and the caller may commit the rest.
                 self.change("unclaim_attempt", params)
             raise

@@ -318,6 +318,8 @@ class SqliteSession(Session):
         try:
             in_transaction = self.raw.in_transaction
             explicit = self.raw.isolation_level is None
+            if self._files is None:  # a claim asks twice, and none can be attached in between
+                self._files = self.files()
         except sqlite3.ProgrammingError as error:
             raise NoTransaction(f"duly.claim: the connection cannot be used: {error}") from error
         # Python 3.12 and later: `autocommit=True` does not begin a transaction either.
@@ -328,8 +330,6 @@ class SqliteSession(Session):
                 ' open, so the claim and your change would commit apart: execute("BEGIN IMMEDIATE")'
                 " first, and COMMIT after your change"
             )
-        if self._files is None:  # a claim asks twice, and none can be attached in between
-            self._files = self.files()
         files = self._files
         if len(files) > 1:
             raise NoTransaction(
