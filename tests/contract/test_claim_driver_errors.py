@@ -1,4 +1,4 @@
-"""`duly.claim` where the database or its driver refuses it: one line of duly's own, never theirs."""
+"""`duly.claim` that the database or its driver refuses: told in one line of duly's own."""
 
 from __future__ import annotations
 
