@@ -7,6 +7,7 @@
 - `rabbitmq`, `redis`, `nats`: the session's shared brokers; tests name their own queues on them.
 - `rabbitmq_private`, `redis_private`, `nats_private`: a broker of this test alone.
 
+No test starts in the last minutes of a day or seconds of an hour, of UTC: it waits for the next.
 A server that cannot be had skips its tests by name; under CI=true it fails them.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -55,6 +57,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     url = server.create_database()
     yield Database(name, url, server)
     server.drop(url)
+
+
+@pytest.fixture(autouse=True)
+def _no_day_ends_within() -> None:
+    """A test that asks for today, or for this hour, twice is told the same.
+
+    Retries of two minutes are still of today; so the last two minutes of a day are waited out.
+    """
+    now = time.time()
+    left_of_day, left_of_hour = -now % 86_400, -now % 3600
+    if left_of_day < 120 or left_of_hour < 5:
+        time.sleep(left_of_hour + 0.01)
 
 
 @pytest.fixture(scope="session")
