@@ -283,6 +283,7 @@ def test_open_claim_holds_up_neither_a_registration_nor_a_tick(server_bank: Bank
 
 def test_refusal_of_an_earlier_definition_calls_the_job_by_its_name(bank: Bank) -> None:
     """A person looks for that name in the code, and would find no other."""
+    called(bank, "").register()
     app = called(bank, "b", [""])
     app.register()
     edited = bank.app()
