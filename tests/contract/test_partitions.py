@@ -467,6 +467,21 @@ def test_part_of_an_hour_that_was_settled_as_a_whole_is_refused(bank: Bank) -> N
     assert bank.units == UNITS
 
 
+def test_part_of_an_hour_that_had_none_is_refused(bank: Bank, members: str) -> None:
+    """Its set was fixed as empty: neither a part nor the whole is owed, and neither is told so."""
+    start, query = noon(), f"SELECT id FROM {members} WHERE active = 2"
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=query)
+    assert ticked(app, start) == []
+    bank.run(f"UPDATE {members} SET active = 2")
+
+    for part in ("north", ""):
+        with pytest.raises(duly.errors.PartitionsInvalid, match=r"query gave none.*owed"):
+            app.run(bank.job, start, partition=part)
+
+    assert app.explain(bank.occurrence(start).key).completed
+    assert bank.units == 0
+
+
 def test_partitions_that_are_no_list_are_refused(bank: Bank) -> None:
     """In one line, with what is allowed."""
     options: dict[str, Any] = {"partitions": 5}

@@ -365,7 +365,7 @@ def test_occurrence_outside_a_jobs_time_that_was_started_may_be_waived(bank: Ban
         (["north", "south"], "nroth", "'north', 'south', so name one"),
         (["north", "south"], "", "the whole occurrence is none of its partitions"),
         ("SELECT 'north'", "south", "'north', so name one"),
-        ("SELECT 'north' WHERE 1 = 0", "north", "gives none now"),
+        ("SELECT 'north' WHERE 1 = 0", "north", "gave none"),
         ("SELECT nothing FROM nowhere", "north", "its query for partitions fails"),
         (None, "north", "declares none, so leave"),
     ],

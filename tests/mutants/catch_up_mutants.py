@@ -350,4 +350,31 @@ CATCH_UP_MUTANTS = [
         new="",
         killer=_FREED + "[sqlite-before the mark]",
     ),
+    Mutant(
+        name="whole-runs-beside-its-parts",
+        rule="The key of the whole is settled where the set of its partitions is fixed.",
+        file="_sync/partitioning.py",
+        old="not session.settle(whole, [nominal_us], wait=left, disposition=how, reason=IN_PARTS)",
+        new="not (whole and how)",
+        killer="tests/contract/test_partitions.py::"
+        "test_plan_of_the_whole_makes_no_effect_beside_the_parts[sqlite-False]",
+    ),
+    Mutant(
+        name="whole-that-was-made-is-fanned-out",
+        rule="What was settled as a whole while its set was fixed has no parts.",
+        file="_sync/partitioning.py",
+        old="            raise _MadeWhole\n",
+        new="            pass\n",
+        killer="tests/contract/test_partitions.py::"
+        "test_whole_that_is_under_way_is_not_fanned_out[postgresql]",
+    ),
+    Mutant(
+        name="stopped-claim-keeps-its-attempt",
+        rule="A claim that the server stopped leaves nothing for the caller to commit.",
+        file="_db/sessions/pymysql_driver.py",
+        old="            if code == _LOCK_WAIT or code in self.dialect.stopped:\n",
+        new="            if code == _LOCK_WAIT:\n",
+        killer="tests/contract/test_claim_driver_errors.py::"
+        "test_claim_that_is_stopped_while_it_waits_says_to_try_again[mariadb-False]",
+    ),
 ]

@@ -207,21 +207,24 @@ def require_part(
     """
     if job.partitions is None:
         return
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
     if is_recorded:
         with database.session() as session:
             names = fixed(session, occurrence)
-    names = names or partitions_of(database, job)
+    if names is None:
+        names = partitions_of(database, job)
     if occurrence.partition in names:
         return
     at = format_instant(occurrence.nominal_time)
     given = shown(occurrence.partition) if occurrence.partition else "the whole occurrence"
     if names == ("",):
         step = "was settled as a whole, before the job had partitions: leave --partition out"
+    elif not names:
+        step = "has no partitions, because its query gave none: nothing of it is owed"
     else:
         listed = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
         step = (
-            f"has the partitions {listed or 'that its query gives, which are none'}: name one"
+            f"has the partitions {listed}: name one"
             f" (--partition), or run all that are missing (`duly backfill {job.name} --since …"
             " --until …`)"
         )
@@ -244,13 +247,15 @@ def fix_for(database: Database, job: Job, occurrence: Occurrence) -> None:
     require_part(database, job, occurrence)
 
 
-def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...]:
-    """The partitions of one occurrence as they were fixed; () if they were not."""
+def fixed(session: Session, occurrence: Occurrence) -> tuple[str, ...] | None:
+    """The partitions of one occurrence as they were fixed; None if they were not."""
     job, us = occurrence.job, occurrence.nominal_us
     rows = session.run("fixed_partitions", {"job": job, "nominal_us": us})
     if rows:
         return tuple(str(row[0]) for row in rows)
-    return ("",) if settled_whole(session, job, [us]) else ()
+    if planned_sets(session, job, [us]):
+        return ()
+    return ("",) if settled_whole(session, job, [us]) else None
 
 
 def fix(database: Database, job: str, nominal_us: int, names: tuple[str, ...]) -> None:

@@ -118,13 +118,13 @@ def _part_refusal(
     database: Database,
     job: Job | None,
     occurrence: Occurrence,
-    fixed: tuple[str, ...],
+    fixed: tuple[str, ...] | None,
     *,
     has_schedule: bool,
 ) -> PartitionsInvalid | None:
     """Why an occurrence has no such part, by its set, or else by what its job declares now."""
     names = fixed
-    if not names and job is not None:
+    if names is None and job is not None:
         if job.partitions is not None:
             try:
                 names = partitioning.partitions_of(database, job)
@@ -134,7 +134,7 @@ def _part_refusal(
             names = ("",)
         else:
             return None  # free text: nobody expects any of it
-    elif not names:
+    elif names is None:
         return None  # what the job declares is not known here
     if occurrence.partition in names:
         return None
@@ -144,7 +144,7 @@ def _part_refusal(
     elif names:
         step = f"it has the partitions {listed}, so name one of them at the end of the key"
     else:
-        step = "the query for its partitions gives none now"
+        step = "the query for its partitions gave none"
     given = shown(occurrence.partition) if occurrence.partition else "the whole occurrence"
     return PartitionsInvalid(
         f"{occurrence.key}: {given} is none of its partitions, and nothing was started at it, so"
