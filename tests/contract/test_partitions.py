@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly._core.catch_up import Decision
-from duly._sync import planning
+from duly._sync import partitioning, planning
 from tests.contract.bank import UNITS
 
 if TYPE_CHECKING:
@@ -365,6 +365,27 @@ def test_whole_that_is_under_way_is_not_fanned_out(bank: Bank) -> None:
     assert found == []
     assert bank.units == UNITS
     assert [row.partition for row in bank.settled] == [""]
+
+
+def test_hour_that_was_pruned_after_the_plan_is_not_fanned_out(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made as a whole, and no row says so any more; its parts would be owed for ever."""
+    start = noon()
+    app = bank.define(bank.app(), schedule="0 * * * *", starts=start, partitions=["a", "b"])
+    partitions_of = partitioning.partitions_of
+
+    def pruned(*args: Any) -> tuple[str, ...]:
+        horizon_us = int(start.timestamp()) * 1_000_000
+        bank.run(f"UPDATE duly_job SET horizon_us = {horizon_us} WHERE name = '{bank.job}'")
+        return partitions_of(*args)
+
+    monkeypatch.setattr(partitioning, "partitions_of", pruned)
+
+    assert ticked(app, start) == []
+    sets = bank.run(f"SELECT COUNT(*) FROM duly_partition_set WHERE job = '{bank.job}'")
+    assert [int(row[0]) for row in sets] == [0]
+    assert bank.settled == []
 
 
 def test_sets_that_one_tick_does_not_fix_stay_missing(
